@@ -47,5 +47,7 @@ pub use mcp::{Mcp, McpError, McpServer};
 pub use openai::{KeyHeader, OpenAi};
 pub use otlp::Collector;
 pub use scripted::{Ledger, Script, ScriptError, Scripted};
-pub use service::Service;
-pub use tools::{Executor, Executors, Gear, NativeTools, NotAHost, Reach, Search, Skills, Web};
+pub use service::SegnoMcpServer;
+pub use tools::{
+    BuiltinTools, Executor, Executors, NetworkPolicy, NotAHost, Search, Skills, ToolDeps, Web,
+};

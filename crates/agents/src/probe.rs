@@ -23,7 +23,7 @@ impl EventLog {
 }
 
 impl Listener for EventLog {
-    fn hear(&self, event: Event<'_>) {
+    fn on_event(&self, event: Event<'_>) {
         let mut log = self.0.lock().expect("nobody panics while it is held");
         let _ = writeln!(log, "{event:?}");
     }

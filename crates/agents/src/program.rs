@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segno_core::agent::{Conduct, Error, ErrorKind, Request};
+use segno_core::agent::{AccessMode, Error, ErrorKind, Request};
 use segno_core::ports::Clock;
 
 use crate::command::output::Line;
 use crate::reset::parse_try_again_in;
 use crate::transcript::{Object, parse};
-use crate::{Launch, Service};
+use crate::{Launch, SegnoMcpServer};
 
 /// Longer lines of a program's output are skipped and counted, not parsed.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
@@ -31,9 +31,9 @@ pub enum Permissions {
 impl Permissions {
     /// Restricts the permissions to what `conduct` allows. `All` stays `All`: a reviewer runs tests
     /// by commands, and a sandbox may not work where `All` was granted.
-    pub(crate) fn restricted_to(self, conduct: Conduct) -> Self {
+    pub(crate) fn restricted_to(self, conduct: AccessMode) -> Self {
         match (self, conduct) {
-            (Self::Edit, Conduct::Look) => Self::Read,
+            (Self::Edit, AccessMode::ReadOnly) => Self::Read,
             (permissions, _) => permissions,
         }
     }
@@ -48,14 +48,14 @@ pub struct Setup {
     pub home: PathBuf,
     pub permissions: Permissions,
     /// Further tools that it may use, in the program's own syntax.
-    pub allow: Vec<String>,
+    pub allowed_tools: Vec<String>,
     pub model: Option<String>,
     /// The size of the model's context window in tokens, if the user configured it.
     pub window: Option<u64>,
     /// An MCP server that the program gets in addition to its own.
-    pub service: Option<Service>,
+    pub service: Option<SegnoMcpServer>,
     /// Starts the process guard.
-    pub warden: Launch,
+    pub guard: Launch,
 }
 
 /// Environment variables that tell a program and its hooks which session, run and step they belong

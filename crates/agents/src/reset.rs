@@ -86,7 +86,7 @@ fn parse_try_again_at(lower: &str, clock: &dyn Clock) -> Option<Timestamp> {
     }
     let time = time_of_day(first, words.next()?)?;
     let reset_on = |date| {
-        let begins = WallTime { date, time }.moment(|at| clock.offset(at))?;
+        let begins = WallTime { date, time }.to_timestamp(|at| clock.utc_offset(at))?;
         Some(Timestamp(begins.0 + MINUTE_MS))
     };
     let now = clock.now();
@@ -96,7 +96,7 @@ fn parse_try_again_at(lower: &str, clock: &dyn Clock) -> Option<Timestamp> {
     // Today's time, if it has not passed; otherwise tomorrow's.
     let days = [now, now.after(Duration::from_hours(24))];
     let mut days = days
-        .map(|day| WallTime::at(day, clock.offset(day)).date)
+        .map(|day| WallTime::at(day, clock.utc_offset(day)).date)
         .into_iter();
     days.find_map(|date| reset_on(date).filter(|at| *at > now))
 }
@@ -131,7 +131,7 @@ mod tests {
             Duration::ZERO
         }
 
-        fn offset(&self, _: Timestamp) -> i64 {
+        fn utc_offset(&self, _: Timestamp) -> i64 {
             self.0
         }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// How the server is started. The composition root fills this in; the request says for which
 /// session, step and agent.
 #[derive(Debug, Clone)]
-pub struct Service {
+pub struct SegnoMcpServer {
     /// The name under which programs see it.
     pub name: &'static str,
     pub program: String,
@@ -16,10 +16,10 @@ pub struct Service {
     /// Added to its environment. Other users may see these in the process list.
     pub env: Vec<(String, String)>,
     /// Names of variables that it inherits, for programs that pass on none by default.
-    pub inherit: Vec<String>,
+    pub inherited_variables: Vec<String>,
 }
 
-impl Service {
+impl SegnoMcpServer {
     fn args(&self, request: &Request<'_>) -> Vec<String> {
         let mut args = self.args.clone();
         args.push(format!("--session={}", request.session));
@@ -56,8 +56,8 @@ impl Service {
         let mut flags = Vec::new();
         flags.extend(key("command", json!(self.program)));
         flags.extend(key("args", json!(self.args(request))));
-        if !self.inherit.is_empty() {
-            flags.extend(key("env_vars", json!(self.inherit)));
+        if !self.inherited_variables.is_empty() {
+            flags.extend(key("env_vars", json!(self.inherited_variables)));
         }
         for (name, value) in &self.env {
             flags.extend(key(&format!("env.{name}"), json!(value)));

@@ -17,15 +17,17 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use segno_core::agent::{Error, ErrorKind};
-use segno_core::companion::{self, Health, Kept, Record};
-use segno_core::conversation::{Branch, Entry, Origin, Said, Thread, Tokens};
+use segno_core::cli_agent::{self, Health, TranscriptCopy, TranscriptState};
+use segno_core::conversation::{Branch, ConversationItem, ItemContent, Origin, Thread, Tokens};
 use segno_core::fault::{Point, point};
 use segno_core::ports::Boxed;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
 use crate::program::Setup;
-use crate::transcript::{Item, Move, Native, Repair, Report, Target, parse_timestamp};
+use crate::transcript::{
+    Item, Relocation, Repair, Report, Target, TranscriptFormat, parse_timestamp,
+};
 
 /// How many damages a health message lists.
 const MAX_LISTED: usize = 3;
@@ -37,7 +39,7 @@ const DRAFT: &str = "segno-draft";
 /// The transcript files of one program on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct LocalTranscripts {
-    pub(crate) native: Native,
+    pub(crate) native: TranscriptFormat,
     /// The program's home folder, which holds them.
     pub(crate) home: PathBuf,
     /// The model that continues a written transcript, if one is chosen.
@@ -45,7 +47,7 @@ pub(crate) struct LocalTranscripts {
 }
 
 impl LocalTranscripts {
-    pub(crate) fn new(native: Native, setup: &Setup) -> Self {
+    pub(crate) fn new(native: TranscriptFormat, setup: &Setup) -> Self {
         Self {
             native,
             home: setup.home.clone(),
@@ -54,33 +56,33 @@ impl LocalTranscripts {
     }
 }
 
-impl companion::Records for LocalTranscripts {
+impl cli_agent::TranscriptFiles for LocalTranscripts {
     fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>> {
         Box::pin(repair(self.native, &self.home, id))
     }
 
-    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Kept, Error>> {
+    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<TranscriptCopy, Error>> {
         Box::pin(copy(self.native, &self.home, id))
     }
 
-    fn look<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<Record, Error>> {
+    fn inspect_copy<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<TranscriptState, Error>> {
         let known = inspect_source(self.native, || Ok(Cursor::new(kept)));
         Box::pin(std::future::ready(known.map_err(|error| invalid(&error))))
     }
 
-    fn settle<'a>(
+    fn install<'a>(
         &'a self,
         id: &'a str,
-        kept: &'a Kept,
+        kept: &'a TranscriptCopy,
         folder: &'a Path,
     ) -> Boxed<'a, Result<(), Error>> {
         Box::pin(install(self.native, &self.home, id, kept, folder))
     }
 
-    fn compose<'a>(
+    fn write_transcript<'a>(
         &'a self,
         id: &'a str,
-        entries: &'a [Entry],
+        entries: &'a [ConversationItem],
         folder: &'a Path,
     ) -> Boxed<'a, Result<Vec<String>, Error>> {
         Box::pin(compose(self, id, entries, folder))
@@ -89,10 +91,10 @@ impl companion::Records for LocalTranscripts {
 
 /// Inspects the transcript of a conversation; `None` if there is none.
 pub(crate) async fn inspect(
-    native: Native,
+    native: TranscriptFormat,
     home: &Path,
     id: &str,
-) -> Result<Option<Record>, Error> {
+) -> Result<Option<TranscriptState>, Error> {
     let Some(path) = find(native, home, id) else {
         return Ok(None);
     };
@@ -104,21 +106,25 @@ pub(crate) async fn inspect(
 
 /// Inspects a transcript. It is read several times.
 fn inspect_source<R: Read + Seek>(
-    native: Native,
+    native: TranscriptFormat,
     open: impl Fn() -> io::Result<R>,
-) -> io::Result<Record> {
+) -> io::Result<TranscriptState> {
     let report = native.examine(open()?)?;
     let first_prompt = find_first_prompt(native, open()?)?;
-    Ok(Record {
+    Ok(TranscriptState {
         bytes: report.bytes,
         health: health(&report, &first_prompt),
-        named: newest_names(native, open()?)?,
+        known_ids: newest_names(native, open()?)?,
         unanswered: Some(report.summary.unanswered),
     })
 }
 
 /// The usage of a conversation so far, according to its transcript.
-pub(crate) async fn usage_of(native: Native, home: &Path, id: &str) -> Result<Usage, Error> {
+pub(crate) async fn usage_of(
+    native: TranscriptFormat,
+    home: &Path,
+    id: &str,
+) -> Result<Usage, Error> {
     let Some(path) = find(native, home, id) else {
         return Ok(Usage::default());
     };
@@ -129,7 +135,7 @@ pub(crate) async fn usage_of(native: Native, home: &Path, id: &str) -> Result<Us
 }
 
 /// Repairs a transcript. The original stays beside it.
-async fn repair(native: Native, home: &Path, id: &str) -> Result<String, Error> {
+async fn repair(native: TranscriptFormat, home: &Path, id: &str) -> Result<String, Error> {
     let path = find(native, home, id).ok_or_else(|| missing(id))?;
     run_blocking(path, move |path| {
         let mut draft = Draft::create_for(path)?;
@@ -145,21 +151,21 @@ async fn repair(native: Native, home: &Path, id: &str) -> Result<String, Error> 
 /// Writes a stored transcript to where the program finds it, under this id. A transcript that
 /// already contains a prompt is not overwritten.
 async fn install(
-    native: Native,
+    native: TranscriptFormat,
     home: &Path,
     id: &str,
-    kept: &Kept,
+    kept: &TranscriptCopy,
     folder: &Path,
 ) -> Result<(), Error> {
     let folder = text_of(folder)?;
-    let report = native.examine(Cursor::new(&kept.record));
+    let report = native.examine(Cursor::new(&kept.transcript));
     let report = report.map_err(|error| invalid(&error))?;
     let found = find(native, home, id);
-    let started = started_at(&kept.record).or(report.summary.first);
+    let started = started_at(&kept.transcript).or(report.summary.first);
     let started = started.unwrap_or(Timestamp(0));
     let path = native.path_for(home, &folder, id, started);
     let path = path.map_err(|error| invalid(&error))?;
-    let target = Move {
+    let target = Relocation {
         from: report.facts.cwd.unwrap_or_else(|| folder.clone()),
         to: folder,
         // The copy continues independently, under an id of its own.
@@ -181,11 +187,11 @@ async fn install(
                 .create(folder)?;
         }
         // The transcript comes last: once it exists, so does the conversation.
-        sub_agents::install(native, path, kept.beside, &target)?;
+        sub_agents::install(native, path, kept.sidecars, &target)?;
         let mut whole = Vec::new();
-        native.repair(Cursor::new(kept.record), &mut whole)?;
+        native.repair(Cursor::new(kept.transcript), &mut whole)?;
         write(path, |file| {
-            native.rehome(Cursor::new(whole), file, &target).map(drop)
+            native.relocate(Cursor::new(whole), file, &target).map(drop)
         })
     })
     .await
@@ -203,7 +209,7 @@ fn write(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> io::
 async fn compose(
     files: &LocalTranscripts,
     id: &str,
-    entries: &[Entry],
+    entries: &[ConversationItem],
     folder: &Path,
 ) -> Result<Vec<String>, Error> {
     let LocalTranscripts {
@@ -221,9 +227,9 @@ async fn compose(
     let mut bytes = Vec::new();
     let written = native.write(entries, &target, &mut bytes);
     let written = written.map_err(|error| invalid(&error))?;
-    let made = Kept {
-        record: bytes,
-        ..Kept::default()
+    let made = TranscriptCopy {
+        transcript: bytes,
+        ..TranscriptCopy::default()
     };
     install(*native, home, id, &made, folder).await?;
     let losses = written.losses.0.iter();
@@ -250,15 +256,15 @@ fn started_at(kept: &[u8]) -> Option<Timestamp> {
 }
 
 /// Reads a transcript, and those of its sub-agents.
-async fn copy(native: Native, home: &Path, id: &str) -> Result<Kept, Error> {
+async fn copy(native: TranscriptFormat, home: &Path, id: &str) -> Result<TranscriptCopy, Error> {
     let path = find(native, home, id).ok_or_else(|| missing(id))?;
     run_blocking(path, move |path| {
-        if fs::metadata(path)?.len() > Kept::LONGEST {
+        if fs::metadata(path)?.len() > TranscriptCopy::MAX_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        Ok(Kept {
-            record: fs::read(path)?,
-            beside: sub_agents::copy(native, path)?,
+        Ok(TranscriptCopy {
+            transcript: fs::read(path)?,
+            sidecars: sub_agents::copy(native, path)?,
         })
     })
     .await
@@ -294,7 +300,10 @@ enum FirstPrompt {
 /// Looks for the first prompt. A program that is killed early may have created its conversation
 /// without having written the prompt. It would resume all the same, and its model would be told to
 /// continue a task that it never received.
-fn find_first_prompt(native: Native, source: impl Read + Seek) -> io::Result<FirstPrompt> {
+fn find_first_prompt(
+    native: TranscriptFormat,
+    source: impl Read + Seek,
+) -> io::Result<FirstPrompt> {
     for item in native.read(source)? {
         match item? {
             // The damaged line could have held the prompt.
@@ -310,10 +319,10 @@ fn find_first_prompt(native: Native, source: impl Read + Seek) -> io::Result<Fir
     ))
 }
 
-fn is_prompt(entry: &Entry) -> bool {
+fn is_prompt(entry: &ConversationItem) -> bool {
     let asked = matches!(
-        &entry.said,
-        Said::User { origin: Origin::Person, parts } if !parts.is_empty()
+        &entry.content,
+        ItemContent::User { origin: Origin::User, parts } if !parts.is_empty()
     );
     asked && entry.thread == Thread::Main && entry.branch != Branch::Side
 }
@@ -335,7 +344,7 @@ fn health(report: &Report, first_prompt: &FirstPrompt) -> Health {
         .filter(|damage| damage.breaks_a_resume());
     let listed: Vec<String> = harmful.take(MAX_LISTED).map(ToString::to_string).collect();
     if listed.is_empty() {
-        Health::Whole
+        Health::Intact
     } else {
         Health::Damaged(listed.join("; "))
     }
@@ -343,8 +352,11 @@ fn health(report: &Report, first_prompt: &FirstPrompt) -> Health {
 
 /// The ids of the newest messages and results, for programs that report the same ids in their
 /// stream.
-fn newest_names(native: Native, source: impl Read + Seek) -> io::Result<Option<Vec<String>>> {
-    if native == Native::Codex {
+fn newest_names(
+    native: TranscriptFormat,
+    source: impl Read + Seek,
+) -> io::Result<Option<Vec<String>>> {
+    if native == TranscriptFormat::Codex {
         return Ok(None);
     }
     let mut named = VecDeque::new();
@@ -352,7 +364,7 @@ fn newest_names(native: Native, source: impl Read + Seek) -> io::Result<Option<V
         let Item::Entry { entry, .. } = item? else {
             continue;
         };
-        named.extend(entry.said.names().map(str::to_owned));
+        named.extend(entry.content.ids().map(str::to_owned));
         while named.len() > MAX_NAMES {
             named.pop_front();
         }
@@ -458,7 +470,7 @@ fn describe_repair(repair: &Repair, before: &Path) -> String {
     )
 }
 
-pub(crate) fn find(native: Native, home: &Path, id: &str) -> Option<PathBuf> {
+pub(crate) fn find(native: TranscriptFormat, home: &Path, id: &str) -> Option<PathBuf> {
     // What cannot be listed cannot be read by the program either.
     let found = native.find(home, id, &list).unwrap_or_default();
     found.into_iter().next()
@@ -477,7 +489,7 @@ mod tests {
         include_str!("../tests/golden/claude_code/2.1.325/normal.transcript.jsonl");
     const CODEX: &str = include_str!("../tests/golden/codex/0.166.0/normal.rollout.jsonl");
 
-    fn health_of(native: Native, record: &str) -> Health {
+    fn health_of(native: TranscriptFormat, record: &str) -> Health {
         let report = native.examine(Cursor::new(record)).unwrap();
         health(
             &report,
@@ -487,8 +499,12 @@ mod tests {
 
     /// Both programs' transcripts of the same conversation, and the index of the line with the
     /// prompt.
-    fn transcripts() -> [(Native, Vec<&'static str>, usize); 2] {
-        [(Native::ClaudeCode, CLAUDE), (Native::Codex, CODEX)].map(|(native, record)| {
+    fn transcripts() -> [(TranscriptFormat, Vec<&'static str>, usize); 2] {
+        [
+            (TranscriptFormat::ClaudeCode, CLAUDE),
+            (TranscriptFormat::Codex, CODEX),
+        ]
+        .map(|(native, record)| {
             let lines: Vec<&str> = record.split_inclusive('\n').collect();
             let is_asked = |line: &&str| {
                 line.contains("\"role\":\"user\"") && line.contains("[script:standard]")
@@ -544,32 +560,35 @@ mod tests {
     #[tokio::test]
     async fn stored_transcript_is_installed_under_a_new_id() {
         const OTHER: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
-        for (native, kept) in [(Native::ClaudeCode, CLAUDE), (Native::Codex, CODEX)] {
+        for (native, kept) in [
+            (TranscriptFormat::ClaudeCode, CLAUDE),
+            (TranscriptFormat::Codex, CODEX),
+        ] {
             let home = tempfile::tempdir().unwrap();
             let records = LocalTranscripts {
                 native,
                 home: home.path().to_owned(),
                 model: None,
             };
-            let records: &dyn companion::Records = &records;
+            let records: &dyn cli_agent::TranscriptFiles = &records;
             let folder = Path::new("/srv/copy");
-            let known = records.look(kept.as_bytes()).await.unwrap();
-            assert_eq!(known.health, Health::Whole, "{native:?}");
-            let copy = Kept {
-                record: kept.as_bytes().to_vec(),
-                ..Kept::default()
+            let known = records.inspect_copy(kept.as_bytes()).await.unwrap();
+            assert_eq!(known.health, Health::Intact, "{native:?}");
+            let copy = TranscriptCopy {
+                transcript: kept.as_bytes().to_vec(),
+                ..TranscriptCopy::default()
             };
-            records.settle(OTHER, &copy, folder).await.unwrap();
-            let bytes = records.copy(OTHER).await.unwrap().record;
+            records.install(OTHER, &copy, folder).await.unwrap();
+            let bytes = records.copy(OTHER).await.unwrap().transcript;
             let facts = native.examine(Cursor::new(&bytes)).unwrap().facts;
             assert_eq!(facts.session.as_deref(), Some(OTHER));
             assert_eq!(facts.cwd.as_deref(), Some("/srv/copy"));
             let old = native.examine(Cursor::new(kept)).unwrap().facts.session;
             let text = String::from_utf8(bytes.clone()).unwrap();
             assert!(!text.contains(&old.unwrap()), "{native:?}");
-            let found = records.look(&bytes).await.unwrap();
-            assert_eq!(found.named, known.named, "{native:?}");
-            let again = records.settle(OTHER, &copy, folder).await;
+            let found = records.inspect_copy(&bytes).await.unwrap();
+            assert_eq!(found.known_ids, known.known_ids, "{native:?}");
+            let again = records.install(OTHER, &copy, folder).await;
             assert!(again.is_err(), "{native:?}: it is someone's by now");
         }
     }

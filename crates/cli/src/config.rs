@@ -10,9 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segno_agents::Reach;
+use segno_agents::NetworkPolicy;
 use segno_agents::program::Permissions;
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
 use segno_core::snapshot::Rules;
@@ -39,7 +39,7 @@ pub(crate) struct Config {
     /// Checkpoints are pushed automatically only if they have more bytes than this.
     pub(crate) storage_above: u64,
     /// Private network addresses that tools may call.
-    pub(crate) reach: Reach,
+    pub(crate) reach: NetworkPolicy,
     /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
     /// How CLI agents are started, by provider name.
@@ -102,7 +102,7 @@ impl Default for Config {
             rules: Rules::default(),
             storage: None,
             storage_above: 0,
-            reach: Reach::default(),
+            reach: NetworkPolicy::default(),
             prices: BTreeMap::new(),
             programs: BTreeMap::new(),
             work_agent: None,
@@ -268,7 +268,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     }
     if let Some(days) = number(table, "trash", "keep_days", 0..=36_500)? {
         config.trash_keep = Duration::from_hours(days * 24);
-        config.retention.undo = config.trash_keep;
+        config.retention.restore_within = config.trash_keep;
     }
     if let Some(keep) = number(table, "checkpoints", "keep", 1..=100_000)? {
         config.retention.count = usize::try_from(keep).unwrap_or(usize::MAX);
@@ -277,7 +277,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         config.retention.age = Duration::from_hours(days * 24);
     }
     if let Some(mb) = number(table, "checkpoints", "max_mb", 1..=1_000_000_000)? {
-        config.retention.room = mb * 1_000_000;
+        config.retention.max_bytes = mb * 1_000_000;
     }
     config.key_file = key_file(table)?;
     config.rules.include = patterns(table, "include")?;
@@ -298,10 +298,10 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         config.cleanup_auto = auto;
     }
     if let Some(hosts) = texts(table, "network", "allow_private")? {
-        config.reach = Reach::new(hosts)
+        config.reach = NetworkPolicy::new(hosts)
             .map_err(|error| format!("`network.allow_private` has a wrong entry: {error}"))?;
     }
-    for program in Program::ALL {
+    for program in CliAgentKind::ALL {
         let name = program.as_str();
         config.programs.insert(name, program_settings(table, name)?);
     }
@@ -462,7 +462,7 @@ fn key_file(table: &toml::Table) -> Result<Option<PathBuf>, String> {
 /// Returns file patterns. A pattern that can match nothing is refused.
 fn patterns(table: &toml::Table, key: &str) -> Result<Vec<String>, String> {
     let patterns = texts(table, "checkpoints", key)?.unwrap_or_default();
-    match patterns.iter().find(|text| !Rules::says_something(text)) {
+    match patterns.iter().find(|text| !Rules::is_meaningful(text)) {
         Some(text) => Err(format!(
             "`checkpoints.{key}` has the pattern `{text}`, which names nothing"
         )),

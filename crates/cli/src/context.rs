@@ -4,17 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segno_agents::Service;
+use segno_agents::SegnoMcpServer;
 use segno_agents::program::Permissions;
 use segno_core::ports::{Clock, Disk};
 use segno_core::redact::Redactor;
-use segno_core::snapshot::{Nowhere, Snapshots};
+use segno_core::snapshot::{NoSnapshots, Snapshots};
 use segno_core::store::Store;
-use segno_engine::remote::Storage;
+use segno_engine::remote::RemoteConfig;
 use segno_engine::spec::Workflow;
 use segno_engine::start::read_spec;
-use segno_engine::{Nobody, World};
-use segno_store::{Home, LocalDisk, Memory, Sealed, Sqlite, Warehouse};
+use segno_engine::{Env, NoHuman};
+use segno_store::{EncryptedRemote, Home, LocalDisk, Memory, ObjectRemote, Sqlite};
 
 use crate::config::{self, Config};
 use crate::failure::Failure;
@@ -58,17 +58,21 @@ impl Context {
 
     /// Opens the remote at a URL, with the credentials and options from the environment of this
     /// process.
-    fn remote(&self, url: &str, keyring: Arc<Keyring>) -> Result<Sealed, Failure> {
+    fn remote(&self, url: &str, keyring: Arc<Keyring>) -> Result<EncryptedRemote, Failure> {
         let variables = own_environment();
         let clock = Arc::clone(&self.clock);
-        let opened = Warehouse::new(url, variables, clock, Arc::new(MachineRandom));
-        let remote = Arc::new(opened.map_err(segno_engine::Error::Depot)?);
+        let opened = ObjectRemote::new(url, variables, clock, Arc::new(MachineRandom));
+        let remote = Arc::new(opened.map_err(segno_engine::Error::Remote)?);
         let key = move || keyring.cipher().map_err(|error| error.to_string());
-        Ok(Sealed::new(remote, Box::new(key), Arc::new(MachineRandom)))
+        Ok(EncryptedRemote::new(
+            remote,
+            Box::new(key),
+            Arc::new(MachineRandom),
+        ))
     }
 
     /// Builds the environment for a command that works with sessions. Also returns the settings.
-    pub(crate) fn env(&self, persistence: Persistence) -> Result<(World, Config), Failure> {
+    pub(crate) fn env(&self, persistence: Persistence) -> Result<(Env, Config), Failure> {
         self.build(persistence, FileWork::Background, None)
     }
 
@@ -77,13 +81,13 @@ impl Context {
         &self,
         persistence: Persistence,
         permissions: Option<Permissions>,
-    ) -> Result<(World, Config), Failure> {
+    ) -> Result<(Env, Config), Failure> {
         self.build(persistence, FileWork::Background, permissions)
     }
 
     /// Builds the environment for a command that does one thing at a time. File work runs on the
     /// calling thread, because nothing else has to make progress meanwhile.
-    pub(crate) fn env_inline(&self) -> Result<World, Failure> {
+    pub(crate) fn env_inline(&self) -> Result<Env, Failure> {
         self.build(Persistence::Home, FileWork::Inline, None)
             .map(|(env, _)| env)
     }
@@ -93,11 +97,11 @@ impl Context {
         persistence: Persistence,
         file_work: FileWork,
         permissions: Option<Permissions>,
-    ) -> Result<(World, Config), Failure> {
+    ) -> Result<(Env, Config), Failure> {
         let mut config = Config::default();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let mut keyring = Arc::<Keyring>::default();
-        let mut snapshots: Arc<dyn Snapshots> = Arc::new(Nowhere);
+        let mut snapshots: Arc<dyn Snapshots> = Arc::new(NoSnapshots);
         let store: Arc<dyn Store> = match persistence {
             Persistence::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
             Persistence::Home => {
@@ -126,13 +130,13 @@ impl Context {
             }
         };
         let storage = match &config.storage {
-            Some(url) => Some(Storage {
-                depot: Arc::new(self.remote(url, keyring)?),
-                above: config.storage_above,
+            Some(url) => Some(RemoteConfig {
+                remote: Arc::new(self.remote(url, keyring)?),
+                auto_push_above: config.storage_above,
             }),
             None => None,
         };
-        let env = World {
+        let env = Env {
             store,
             clock: Arc::clone(&self.clock),
             random: Arc::new(MachineRandom),
@@ -150,11 +154,11 @@ impl Context {
                 },
                 web: std::sync::OnceLock::new(),
             }),
-            people: Arc::new(Nobody),
+            human: Arc::new(NoHuman),
             exporter: Arc::<MachineExporter>::default(),
             snapshots,
             worktrees: Arc::new(MachineWorktrees),
-            storage,
+            remote: storage,
             retention: config.retention,
             redactor: Arc::clone(&self.redactor),
             ttl: config.lease_ttl,
@@ -173,16 +177,16 @@ pub(crate) fn own_environment() -> impl Iterator<Item = (String, String)> {
 
 /// Describes Segno's MCP server for CLI agents. Returns `None` if the path of this executable is
 /// unknown: agents work without the server, too.
-fn mcp_service() -> Option<Service> {
+fn mcp_service() -> Option<SegnoMcpServer> {
     let ServerCommand { program, args, env } = ServerCommand::from_this_process([]).ok()?;
     let is_set = |name: &&str| std::env::var_os(name).is_some();
     let inherit = [PASSPHRASE].into_iter().filter(is_set);
-    Some(Service {
+    Some(SegnoMcpServer {
         name: mcp::NAME,
         program,
         args,
         env,
-        inherit: inherit.map(str::to_owned).collect(),
+        inherited_variables: inherit.map(str::to_owned).collect(),
     })
 }
 

@@ -163,7 +163,7 @@ impl From<segno_engine::Error> for Failure {
             E::Store(error) => return Self::from(error.clone()),
             E::Chat(error) => return Self::from(error),
             E::Spec { .. } if error.code() == "W0102" => 18,
-            E::Spec { .. } | E::Variables { .. } | E::BadPlan { .. } => 3,
+            E::Spec { .. } | E::Variables { .. } | E::InvalidPlan { .. } => 3,
             E::Worktree(error) => match error.kind() {
                 Kind::Invalid => 2,
                 Kind::Conflict => 17,
@@ -172,38 +172,38 @@ impl From<segno_engine::Error> for Failure {
             E::NoSuchSession { .. }
             | E::Ambiguous { .. }
             | E::NothingToResume { .. }
-            | E::NothingHere { .. }
-            | E::NothingRuns { .. }
+            | E::NoSessionInFolder { .. }
+            | E::NoRunningSession { .. }
             | E::NotRunning { .. }
-            | E::Over { .. }
-            | E::InUse { .. }
+            | E::SessionEnded { .. }
+            | E::DeleteWhileRunning { .. }
             | E::InTrash { .. }
             | E::NotInTrash { .. }
-            | E::Exists { .. }
+            | E::SessionExists { .. }
             | E::NoSuchStep { .. }
             | E::NoSuchCheckpoint { .. }
-            | E::NotStored { .. }
-            | E::WhichCheckpoint { .. }
-            | E::Busy { .. }
-            | E::NotItsCheckpoint { .. }
+            | E::NotInRemote { .. }
+            | E::AmbiguousCheckpoint { .. }
+            | E::RestoreWhileRunning { .. }
+            | E::CheckpointOfOtherSession { .. }
             | E::FolderTaken { .. }
-            | E::Senseless { .. }
-            | E::Pinned { .. } => 17,
-            E::Unimportable { .. } | E::Unpackable { .. } => 23,
+            | E::InvalidJournal { .. }
+            | E::InvalidStoredSpec { .. } => 17,
+            E::InvalidSessionFile { .. } | E::InvalidCheckpointFolder { .. } => 23,
             E::Snapshot(error) => match error.kind() {
                 Kind::NotFound | Kind::Conflict => 17,
                 Kind::Damaged => 23,
                 Kind::Internal => 70,
                 _ => 12,
             },
-            E::Depot(error) => match error.kind() {
+            E::Remote(error) => match error.kind() {
                 Kind::NotFound => 17,
                 Kind::Damaged => 23,
                 Kind::Invalid => 2,
                 Kind::Internal => 70,
                 _ => 12,
             },
-            E::Held { .. } => 21,
+            E::LeaseHeld { .. } => 21,
             E::Stopped {
                 status: Status::Paused,
                 ..
@@ -214,40 +214,40 @@ impl From<segno_engine::Error> for Failure {
             } => 143,
             E::Template { .. }
             | E::Step { .. }
-            | E::Beside
-            | E::Unusable { .. }
-            | E::WrongInput { .. }
+            | E::ConcurrentStepFailed
+            | E::UnusableAnswer { .. }
+            | E::InvalidInput { .. }
             | E::BelowScore { .. }
-            | E::Loop { .. }
-            | E::Unanswered { .. }
+            | E::TooManyVisits { .. }
+            | E::AnswerTimeout { .. }
             | E::Stopped { .. } => 10,
-            E::FromElsewhere { .. }
-            | E::NotAnAnswer { .. }
-            | E::NotAsked { .. }
-            | E::WhichQuestion { .. }
-            | E::NoStorage
+            E::UntrustedTarget { .. }
+            | E::InvalidAnswer { .. }
+            | E::NoOpenQuestion { .. }
+            | E::AmbiguousQuestion { .. }
+            | E::NoRemote
             | E::NoKey { .. }
             | E::NoSecret { .. }
-            | E::NoServer { .. }
-            | E::OutOfReach { .. }
-            | E::NoClient { .. }
-            | E::NoStandIn { .. }
-            | E::NothingBegun { .. }
-            | E::NoSuchMemo { .. }
-            | E::NotYourMemo { .. }
-            | E::UnusableMemo { .. }
-            | E::LongBrief { .. }
-            | E::NoFolder { .. }
-            | E::FolderGone { .. } => 2,
-            E::Unknown { .. } | E::Waiting { .. } => 19,
+            | E::McpServerFailed { .. }
+            | E::ServiceBlocked { .. }
+            | E::ClientUnavailable { .. }
+            | E::NoSuchAgent { .. }
+            | E::OptionWithoutEffect { .. }
+            | E::NoSuchNote { .. }
+            | E::NoteNotEditable { .. }
+            | E::InvalidNote { .. }
+            | E::ResumeContextTooLong { .. }
+            | E::InvalidFolder { .. }
+            | E::WorkspaceMissing { .. } => 2,
+            E::UnknownOutcome { .. } | E::WaitingForHuman { .. } => 19,
             E::NoPrice { .. } => 18,
             E::Budget { .. } | E::ContextFull { .. } | E::Suspended { .. } => 20,
-            E::Changed { .. } | E::Drifted { .. } => 22,
-            E::NoRoom { .. }
+            E::SpecChanged { .. } | E::WorkspaceDrifted { .. } => 22,
+            E::DiskFull { .. }
             | E::Unreadable { .. }
             | E::ArtifactExists { .. }
-            | E::Unexportable { .. }
-            | E::Unwritten { .. }
+            | E::ExportFailed { .. }
+            | E::WriteFailed { .. }
             | E::Artifact { .. } => 12,
         };
         Self::from_diagnose(&error, exit)
@@ -257,7 +257,7 @@ impl From<segno_engine::Error> for Failure {
 impl From<&chat::Error> for Failure {
     fn from(error: &chat::Error) -> Self {
         let exit = match error {
-            chat::Error::Other { .. } | chat::Error::NoneHere { .. } => 17,
+            chat::Error::NotAChat { .. } | chat::Error::NoChatHere { .. } => 17,
             _ => 2,
         };
         Self::from_diagnose(error, exit)

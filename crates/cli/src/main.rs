@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     // The process guard is this executable in another mode. It must be alone in its process: see
     // `segno_agents::command`.
     if mode.as_deref() == Some(OsStr::new(machine::PROCESS_GUARD)) {
-        return segno_agents::command::warden::main();
+        return segno_agents::command::process_guard::main();
     }
     // A CLI agent waits for the hook, so nothing is set up that the hook does not need.
     if mode.as_deref() == Some(OsStr::new(hooks::HOOK)) {

@@ -6,8 +6,8 @@
 use std::path::Path as FilePath;
 use std::time::Duration;
 
-use crate::companion::Gauge;
-use crate::conversation::Entry;
+use crate::cli_agent::ContextUsage;
+use crate::conversation::ConversationItem;
 use crate::digest::Digest;
 use crate::error::Kind as DiagnosticKind;
 use crate::id::SessionId;
@@ -35,16 +35,16 @@ pub struct Request<'a> {
     /// The size of the context window of the agent's model in tokens, if it was reported before.
     pub window: Option<u64>,
     /// Whether the agent may change the workspace.
-    pub conduct: Conduct,
+    pub access: AccessMode,
 }
 
 /// The access mode of a request. It restricts what the user allows and never extends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conduct {
+pub enum AccessMode {
     /// The agent may change files.
-    Work,
+    ReadWrite,
     /// The agent reads and changes no files.
-    Look,
+    ReadOnly,
 }
 
 /// An agent's answer.
@@ -62,11 +62,11 @@ pub enum Event<'a> {
     /// The usage so far, whether or not an answer follows.
     Usage(Usage),
     /// The CLI agent's own id of its conversation.
-    Native(&'a str),
+    ConversationId(&'a str),
     /// A message of the conversation, from any side.
-    Said(&'a Entry),
+    Item(&'a ConversationItem),
     /// The usage of the model's context window.
-    Context(Gauge),
+    Context(ContextUsage),
     /// A message for a user who watches.
     Notice(&'a str),
 }
@@ -74,7 +74,7 @@ pub enum Event<'a> {
 /// Receives a driver's events.
 pub trait Listener: Send + Sync {
     /// Called for each event, in order.
-    fn hear(&self, event: Event<'_>);
+    fn on_event(&self, event: Event<'_>);
 }
 
 /// The adapter for one kind of agent.
@@ -135,7 +135,7 @@ impl ErrorKind {
     }
 
     /// Whether a retry of the same request may succeed.
-    pub const fn is_passing(self) -> bool {
+    pub const fn is_transient(self) -> bool {
         match self {
             ErrorKind::RateLimited(_)
             | ErrorKind::Network
@@ -149,7 +149,7 @@ impl ErrorKind {
     }
 
     /// The matching [`crate::error::Kind`].
-    pub const fn sort(self) -> DiagnosticKind {
+    pub const fn diagnostic_kind(self) -> DiagnosticKind {
         match self {
             ErrorKind::Auth => DiagnosticKind::Forbidden,
             ErrorKind::NotFound => DiagnosticKind::NotFound,

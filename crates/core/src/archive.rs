@@ -4,22 +4,22 @@ use std::path::Path;
 
 use crate::digest::Digest;
 use crate::ports::Boxed;
-use crate::snapshot::{Captured, Error, Nowhere, Progress};
+use crate::snapshot::{Captured, Error, NoSnapshots, Progress};
 
 /// Snapshots as archives: `tar`, compressed with zstd.
 pub trait Archives: Send + Sync {
     /// Writes a snapshot to a new file. The content is durable when it returns, the directory entry once
     /// the folder is synced. The same snapshot gives the same bytes.
-    fn write<'a>(
+    fn write_archive<'a>(
         &'a self,
         snapshot: Digest,
         to: &'a Path,
         progress: &'a Progress,
-    ) -> Boxed<'a, Result<Written, Error>>;
+    ) -> Boxed<'a, Result<WrittenArchive, Error>>;
 
     /// Imports an archive as a snapshot; durable when it returns. Unpacks nothing into a folder, and
     /// refuses paths that could escape one before it stores anything.
-    fn take<'a>(
+    fn import_archive<'a>(
         &'a self,
         archive: Archive<'a>,
         progress: &'a Progress,
@@ -36,7 +36,7 @@ pub struct Archive<'a> {
     pub snapshot: Option<Digest>,
     pub limits: Limits,
     /// Whether to store the result.
-    pub keeping: Keeping,
+    pub mode: ImportMode,
 }
 
 /// Resource limits for an archive that is read (P10).
@@ -60,32 +60,36 @@ impl Default for Limits {
 
 /// Whether an imported archive is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keeping {
+pub enum ImportMode {
     /// Store it as a snapshot.
     #[default]
-    Keep,
+    Store,
     /// Verify everything and write nothing.
-    Look,
+    VerifyOnly,
 }
 
 /// An archive that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenArchive {
     pub bytes: u64,
     pub digest: Digest,
 }
 
-impl Archives for Nowhere {
-    fn write<'a>(
+impl Archives for NoSnapshots {
+    fn write_archive<'a>(
         &'a self,
         _: Digest,
         _: &'a Path,
         _: &'a Progress,
-    ) -> Boxed<'a, Result<Written, Error>> {
+    ) -> Boxed<'a, Result<WrittenArchive, Error>> {
         Self::refuse()
     }
 
-    fn take<'a>(&'a self, _: Archive<'a>, _: &'a Progress) -> Boxed<'a, Result<Captured, Error>> {
+    fn import_archive<'a>(
+        &'a self,
+        _: Archive<'a>,
+        _: &'a Progress,
+    ) -> Boxed<'a, Result<Captured, Error>> {
         Self::refuse()
     }
 }

@@ -53,7 +53,7 @@ words! {
 
 impl Trigger {
     /// Whether retention never prunes the checkpoint by itself: final results and errors.
-    pub const fn is_kept(self) -> bool {
+    pub const fn is_protected(self) -> bool {
         matches!(self, Self::Complete | Self::Error)
     }
 }
@@ -95,7 +95,8 @@ pub struct Manifest {
     pub environment: BTreeMap<String, String>,
     /// The snapshot of the checkpoint's attachments: see [`papers`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub papers: Option<Digest>,
+    #[serde(rename = "papers")]
+    pub attachments: Option<Digest>,
     /// Where the checkpoint was imported from, if it was not taken here. Files of an imported checkpoint
     /// that could start a program are not restored unless the user asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,8 +111,8 @@ pub struct Manifest {
 }
 
 /// File names of a checkpoint's attachments.
-pub mod papers {
-    use crate::companion::Program;
+pub mod attachments {
+    use crate::cli_agent::CliAgentKind;
 
     /// The session up to the checkpoint, as `segno export` writes it.
     pub const SESSION: &str = "session.jsonl";
@@ -127,19 +128,19 @@ pub mod papers {
     const LONGEST_NAME: usize = 200;
 
     /// The name of a CLI agent's transcript, which is stored byte for byte.
-    pub fn conversation(program: Program, id: &str) -> String {
+    pub fn conversation(program: CliAgentKind, id: &str) -> String {
         format!("{AGENTS}/{program}/{id}.jsonl")
     }
 
     /// The name of a file that the CLI agent stores beside that transcript.
-    pub fn beside(program: Program, id: &str, name: &str) -> String {
+    pub fn beside(program: CliAgentKind, id: &str, name: &str) -> String {
         format!("{AGENTS}/{program}/{id}/{name}")
     }
 
     /// The part of a CLI agent's conversation that an attachment contains.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Piece<'a> {
-        pub program: Program,
+        pub program: CliAgentKind,
         /// The CLI agent's own id of the conversation.
         pub id: &'a str,
         /// The name of a file beside the transcript; `None` for the transcript itself.
@@ -199,19 +200,22 @@ pub struct Repository {
     pub activities: Vec<String>,
     /// Why the state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    #[serde(rename = "trouble")]
+    pub error: Option<String>,
     /// The git directory, if it is outside of the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub outside: Option<GitFolder>,
+    #[serde(rename = "outside")]
+    pub external_git_dir: Option<GitDir>,
     /// What the session has changed since its start; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Since>,
+    #[serde(rename = "since")]
+    pub session_changes: Option<SessionChanges>,
 }
 
 /// The difference from the commit at which a session started, committed or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Since {
+pub struct SessionChanges {
     pub commit: String,
     /// The number of changed files and new folders.
     pub files: u64,
@@ -222,7 +226,7 @@ pub struct Since {
 /// A git directory outside of the workspace, for example that of a linked worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GitFolder {
+pub struct GitDir {
     /// Its path at the time.
     pub folder: String,
     /// The snapshot of its content.
@@ -257,7 +261,8 @@ pub struct Files {
     /// How many files could not be read.
     pub skipped: u64,
     /// How many paths were excluded because they are regenerable.
-    pub left_out: u64,
+    #[serde(rename = "left_out")]
+    pub excluded: u64,
 }
 
 /// Why a text is not a checkpoint of this installation.
@@ -296,9 +301,9 @@ impl Manifest {
     /// Every snapshot that the manifest references.
     pub fn snapshots(&self) -> impl Iterator<Item = Digest> {
         let outside = self.repositories.iter();
-        let outside = outside.filter_map(|repository| repository.outside.as_ref());
+        let outside = outside.filter_map(|repository| repository.external_git_dir.as_ref());
         std::iter::once(self.files.snapshot)
-            .chain(self.papers)
+            .chain(self.attachments)
             .chain(outside.map(|outside| outside.snapshot))
     }
 
@@ -372,11 +377,11 @@ pub(crate) mod tests {
                 bytes: 10,
                 unstable: 0,
                 skipped: 0,
-                left_out: 1,
+                excluded: 1,
             },
             repositories: Vec::new(),
             environment: BTreeMap::from([("TZ".into(), "UTC".into())]),
-            papers: None,
+            attachments: None,
             origin: None,
             verified: None,
             pruned: None,
@@ -422,14 +427,14 @@ pub(crate) mod tests {
 
     #[test]
     fn conversation_names_round_trip_without_escaping() {
-        use crate::companion::Program;
-        for program in Program::ALL {
-            let own = papers::conversation(*program, "5e55-01");
-            let piece = papers::piece(&own).unwrap();
+        use crate::cli_agent::CliAgentKind;
+        for program in CliAgentKind::ALL {
+            let own = attachments::conversation(*program, "5e55-01");
+            let piece = attachments::piece(&own).unwrap();
             assert_eq!((piece.program, piece.id), (*program, "5e55-01"));
             assert_eq!(piece.beside, None);
-            let beside = papers::beside(*program, "5e55-01", "agent-a.jsonl");
-            let piece = papers::piece(&beside).unwrap();
+            let beside = attachments::beside(*program, "5e55-01", "agent-a.jsonl");
+            let piece = attachments::piece(&beside).unwrap();
             assert_eq!(piece.beside, Some("agent-a.jsonl"));
         }
         for name in [
@@ -448,10 +453,10 @@ pub(crate) mod tests {
             "/agents/codex/a.jsonl",
             "session.jsonl",
         ] {
-            assert_eq!(papers::piece(name), None, "{name}");
+            assert_eq!(attachments::piece(name), None, "{name}");
         }
-        let long = papers::conversation(Program::Codex, &"a".repeat(201));
-        assert_eq!(papers::piece(&long), None);
+        let long = attachments::conversation(CliAgentKind::Codex, &"a".repeat(201));
+        assert_eq!(attachments::piece(&long), None);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl fmt::Debug for FileKey {
 
 /// Why a file cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Shut {
+pub enum DecryptError {
     #[error("it is encrypted, and no key is set")]
     NoKey,
     /// Another key sealed it.
@@ -73,7 +73,7 @@ impl Cipher {
     }
 
     /// The header of a new file, and the key for its frames. `salt` must be random.
-    pub fn begin(&self, salt: [u8; 32]) -> ([u8; HEADER], FileKey) {
+    pub fn new_file(&self, salt: [u8; 32]) -> ([u8; HEADER], FileKey) {
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(MAGIC);
         header[8..16].copy_from_slice(&self.id());
@@ -82,9 +82,9 @@ impl Cipher {
     }
 
     /// The key for the frames of a file with this header.
-    pub fn open(&self, header: &[u8; HEADER]) -> Result<FileKey, Shut> {
+    pub fn open(&self, header: &[u8; HEADER]) -> Result<FileKey, DecryptError> {
         if header[8..16] != self.id() {
-            return Err(Shut::OtherKey);
+            return Err(DecryptError::OtherKey);
         }
         Ok(self.file_key(&header[16..]))
     }
@@ -97,7 +97,7 @@ impl Cipher {
 
     /// Seals a short text as a whole.
     pub fn seal(&self, salt: [u8; 32], bytes: &[u8]) -> Vec<u8> {
-        let (header, key) = self.begin(salt);
+        let (header, key) = self.new_file(salt);
         let mut sealed = header.to_vec();
         let frames = bytes.chunks(FRAME).count().max(1) as u64;
         for number in 0..frames {
@@ -113,12 +113,14 @@ impl Cipher {
     }
 
     /// Decrypts what [`Cipher::seal`] returned.
-    pub fn unseal(&self, sealed: &[u8]) -> Result<Vec<u8>, Shut> {
-        let (header, body) = sealed.split_first_chunk::<HEADER>().ok_or(Shut::Damaged)?;
+    pub fn unseal(&self, sealed: &[u8]) -> Result<Vec<u8>, DecryptError> {
+        let (header, body) = sealed
+            .split_first_chunk::<HEADER>()
+            .ok_or(DecryptError::Damaged)?;
         let key = self.open(header)?;
         let mut bytes = Vec::with_capacity(body.len());
         let frames = body.chunks(FRAME + TAG);
-        let last = frames.len().checked_sub(1).ok_or(Shut::Damaged)?;
+        let last = frames.len().checked_sub(1).ok_or(DecryptError::Damaged)?;
         for (number, frame) in frames.enumerate() {
             let mut frame = frame.to_vec();
             let opened = key.unseal(number as u64, number == last, &mut frame)?;
@@ -143,11 +145,13 @@ impl FileKey {
         number: u64,
         last: bool,
         frame: &'a mut [u8],
-    ) -> Result<&'a [u8], Shut> {
+    ) -> Result<&'a [u8], DecryptError> {
         let opened = self
             .0
             .open_in_place(nonce(number, last), Aad::empty(), frame);
-        opened.map(|bytes| &*bytes).map_err(|_| Shut::Damaged)
+        opened
+            .map(|bytes| &*bytes)
+            .map_err(|_| DecryptError::Damaged)
     }
 }
 
@@ -173,7 +177,7 @@ mod tests {
             let sealed = cipher.seal([1; 32], &bytes(length));
             assert_eq!(cipher.unseal(&sealed), Ok(bytes(length)));
             let other = Cipher::new([8; 32]);
-            assert_eq!(other.unseal(&sealed), Err(Shut::OtherKey));
+            assert_eq!(other.unseal(&sealed), Err(DecryptError::OtherKey));
         }
     }
 

@@ -43,9 +43,9 @@ impl Digest {
 
 /// An incremental digest.
 #[derive(Debug, Clone, Default)]
-pub struct Running(blake3::Hasher);
+pub struct IncrementalDigest(blake3::Hasher);
 
-impl Running {
+impl IncrementalDigest {
     /// Adds the next bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);

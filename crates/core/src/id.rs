@@ -125,7 +125,7 @@ impl Name {
 
     /// The closest valid name for any text: each run of invalid characters becomes one dash.
     #[must_use]
-    pub fn like(text: &str) -> Self {
+    pub fn sanitized(text: &str) -> Self {
         let mut name = String::new();
         for c in text.chars().take(48) {
             if c.is_ascii_alphanumeric() || "._:".contains(c) {
@@ -238,7 +238,7 @@ mod tests {
 
         #[test]
         fn any_text_becomes_a_valid_name(text: String) {
-            let name = Name::like(&text);
+            let name = Name::sanitized(&text);
             prop_assert_eq!(Name::new(name.as_str()), Ok(name));
         }
     }

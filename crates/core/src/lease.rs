@@ -55,28 +55,28 @@ pub enum Liveness {
     /// The process was on this machine and no longer exists.
     Gone,
     /// The process is on another machine, in another container, or from before a reboot.
-    OutOfSight,
+    Unobservable,
 }
 
 /// Whether and how a lease may be acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LeaseDecision {
     /// Acquire it.
-    Ask,
+    Acquire,
     /// Kill the stopped owner, then acquire: a stopped process may hold the database's file lock.
-    EndAndAsk,
+    KillAndAcquire,
     /// Another process holds it.
     Held,
 }
 
 /// Decides whether a lease may be acquired.
-pub fn judge(lease: &Lease, liveness: Liveness) -> Verdict {
+pub fn assess(lease: &Lease, liveness: Liveness) -> LeaseDecision {
     let expired = lease.remaining.is_zero();
     match (&lease.owner, liveness) {
-        (None, _) | (Some(_), Liveness::Gone) => Verdict::Ask,
-        (Some(_), Liveness::Stopped) if expired => Verdict::EndAndAsk,
-        (Some(_), _) if expired => Verdict::Ask,
-        (Some(_), _) => Verdict::Held,
+        (None, _) | (Some(_), Liveness::Gone) => LeaseDecision::Acquire,
+        (Some(_), Liveness::Stopped) if expired => LeaseDecision::KillAndAcquire,
+        (Some(_), _) if expired => LeaseDecision::Acquire,
+        (Some(_), _) => LeaseDecision::Held,
     }
 }
 
@@ -95,7 +95,7 @@ pub trait Processes: Send + Sync {
 
     /// Kills `owner` and returns when the process is gone. Does nothing to another process that merely
     /// has the same pid.
-    fn end(&self, owner: &Owner) -> std::io::Result<()>;
+    fn kill(&self, owner: &Owner) -> std::io::Result<()>;
 }
 
 #[cfg(test)]
@@ -122,21 +122,21 @@ mod tests {
 
     #[test]
     fn verdict_depends_on_expiry_and_liveness() {
-        use Liveness::{Gone, OutOfSight, Running, Stopped};
-        use Verdict::{Ask, EndAndAsk, Held};
+        use LeaseDecision::{Acquire, Held, KillAndAcquire};
+        use Liveness::{Gone, Running, Stopped, Unobservable};
         for (owned, remaining, liveness, verdict) in [
-            (false, 9, Running, Ask),
-            (true, 9, Gone, Ask),
-            (true, 0, Gone, Ask),
+            (false, 9, Running, Acquire),
+            (true, 9, Gone, Acquire),
+            (true, 0, Gone, Acquire),
             (true, 9, Running, Held),
-            (true, 0, Running, Ask),
+            (true, 0, Running, Acquire),
             (true, 9, Stopped, Held),
-            (true, 0, Stopped, EndAndAsk),
-            (true, 9, OutOfSight, Held),
-            (true, 0, OutOfSight, Ask),
+            (true, 0, Stopped, KillAndAcquire),
+            (true, 9, Unobservable, Held),
+            (true, 0, Unobservable, Acquire),
         ] {
             assert_eq!(
-                judge(&lease(owned, remaining), liveness),
+                assess(&lease(owned, remaining), liveness),
                 verdict,
                 "{liveness:?} {remaining}"
             );

@@ -21,7 +21,7 @@ pub trait Clock: Send + Sync {
 
     /// The local UTC offset at `_at`, in seconds. It may differ between timestamps. Segno uses it only
     /// for times that users type or read.
-    fn offset(&self, _at: Timestamp) -> i64 {
+    fn utc_offset(&self, _at: Timestamp) -> i64 {
         0
     }
 
@@ -35,7 +35,7 @@ pub trait Random: Send + Sync {
     fn fill(&self, bytes: &mut [u8]);
 
     /// A uniformly distributed number in `0..1`.
-    fn chance(&self) -> f64 {
+    fn fraction(&self) -> f64 {
         let mut bytes = [0; 4];
         self.fill(&mut bytes);
         f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)

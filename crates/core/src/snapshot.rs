@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::archive::Archives;
-use crate::carry::Carry;
 use crate::checkpoint::Repository;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Kind};
 use crate::ports::Boxed;
 use crate::time::Timestamp;
+use crate::transfer::Transfer;
 
 /// Stores the files of folders. A snapshot's id is the digest of its content.
-pub trait Snapshots: Archives + Carry {
+pub trait Snapshots: Archives + Transfer {
     /// Takes a snapshot of `folder`; durable when it returns. If `folder` is a git repository, the
     /// result includes what differs from the commit `since`.
     fn capture<'a>(
@@ -45,18 +45,22 @@ pub trait Snapshots: Archives + Carry {
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>>;
 
     /// The commit of a folder, if it is a git repository and has a commit.
-    fn commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>>;
+    fn head_commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>>;
 
     /// Reads the current git status of a folder, and what differs from the commit `since`. Stores and
     /// writes nothing.
-    fn look(&self, folder: PathBuf, since: Option<String>) -> Boxed<'_, Sight>;
+    fn workspace_status(
+        &self,
+        folder: PathBuf,
+        since: Option<String>,
+    ) -> Boxed<'_, WorkspaceStatus>;
 
     /// Stores files that are in no folder, by their names; durable when it returns.
-    fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
+    fn put_files(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
 
     /// Stores the first `length` bytes of a file of any size under a name; durable when it returns.
     /// [`Carry::papers`] reads them back.
-    fn keep_file(
+    fn put_file(
         &self,
         name: String,
         file: PathBuf,
@@ -67,7 +71,7 @@ pub trait Snapshots: Archives + Carry {
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>>;
 
     /// The disk usage of all snapshots.
-    fn room(&self) -> Boxed<'_, Result<u64, Error>>;
+    fn total_size(&self) -> Boxed<'_, Result<u64, Error>>;
 
     /// Deletes every snapshot except `kept` and those taken since `before`, and the data that no
     /// snapshot has referenced for `grace`.
@@ -81,7 +85,7 @@ pub trait Snapshots: Archives + Carry {
 
 /// The git status of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct WorkspaceStatus {
     /// The folder's repository; `None` if it is not a repository.
     pub repository: Option<Repository>,
     /// What differs from the last commit.
@@ -99,7 +103,7 @@ pub struct Rules {
 
 impl Rules {
     /// The union of both rule sets.
-    pub fn with(&self, others: &Self) -> Self {
+    pub fn merged(&self, others: &Self) -> Self {
         Self {
             include: [&self.include[..], &others.include].concat(),
             exclude: [&self.exclude[..], &others.exclude].concat(),
@@ -107,7 +111,7 @@ impl Rules {
     }
 
     /// Whether a pattern is not empty.
-    pub fn says_something(pattern: &str) -> bool {
+    pub fn is_meaningful(pattern: &str) -> bool {
         !pattern.trim_start_matches('!').trim_matches('/').is_empty()
     }
 }
@@ -128,19 +132,19 @@ pub struct Captured {
     /// Files that changed while they were read.
     pub unstable: Vec<String>,
     /// Files that could not be read.
-    pub skipped: Vec<Left>,
+    pub skipped: Vec<OmittedPath>,
     /// Paths that were excluded because they are regenerable.
-    pub left_out: Vec<Left>,
+    pub excluded: Vec<OmittedPath>,
     /// The state of the git repositories in the folder.
     pub repositories: Vec<Repository>,
 }
 
 /// A path that is not in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct OmittedPath {
     /// The path relative to the folder.
     pub path: String,
-    pub why: String,
+    pub reason: String,
 }
 
 /// Options of a restore.
@@ -149,11 +153,11 @@ pub struct Restore {
     /// Whether to delete files that are not in the snapshot, but would be if they had existed.
     pub exact: bool,
     /// Whether to change nothing and only report.
-    pub dry: bool,
+    pub dry_run: bool,
     /// Whether files that could start a program are restored as they were; otherwise under another name.
     pub trusted: bool,
     /// The snapshot of the folder that was taken just before, if any.
-    pub seen: Option<Digest>,
+    pub current: Option<Digest>,
     /// The folder that the files were captured from.
     pub from: PathBuf,
     /// The git repositories among the files.
@@ -173,19 +177,19 @@ pub struct Restored {
     pub unchanged: u64,
     pub removed: Vec<String>,
     /// Files that could start a program and were restored under another name.
-    pub set_aside: Vec<String>,
+    pub disarmed: Vec<String>,
 }
 
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub path: String,
-    pub sort: Sort,
+    pub kind: ChangeKind,
 }
 
 /// How a path differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sort {
+pub enum ChangeKind {
     Added,
     Removed,
     /// The content differs.
@@ -241,9 +245,9 @@ impl Diagnose for Error {
 }
 
 /// A snapshot store that stores nothing: for runs that leave nothing behind.
-pub struct Nowhere;
+pub struct NoSnapshots;
 
-impl Nowhere {
+impl NoSnapshots {
     pub(crate) fn refuse<'a, T: Send + 'a>() -> Boxed<'a, Result<T, Error>> {
         Box::pin(std::future::ready(Err(Error {
             kind: Kind::Unavailable,
@@ -254,7 +258,7 @@ impl Nowhere {
     }
 }
 
-impl Snapshots for Nowhere {
+impl Snapshots for NoSnapshots {
     fn capture<'a>(
         &'a self,
         _: &'a Path,
@@ -287,19 +291,19 @@ impl Snapshots for Nowhere {
         Self::refuse()
     }
 
-    fn commit(&self, _: PathBuf) -> Boxed<'_, Option<String>> {
+    fn head_commit(&self, _: PathBuf) -> Boxed<'_, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
-    fn look(&self, _: PathBuf, _: Option<String>) -> Boxed<'_, Sight> {
-        Box::pin(std::future::ready(Sight::default()))
+    fn workspace_status(&self, _: PathBuf, _: Option<String>) -> Boxed<'_, WorkspaceStatus> {
+        Box::pin(std::future::ready(WorkspaceStatus::default()))
     }
 
-    fn keep(&self, _: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
+    fn put_files(&self, _: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
         Self::refuse()
     }
 
-    fn keep_file(&self, _: String, _: PathBuf, _: u64) -> Boxed<'_, Result<Digest, Error>> {
+    fn put_file(&self, _: String, _: PathBuf, _: u64) -> Boxed<'_, Result<Digest, Error>> {
         Self::refuse()
     }
 
@@ -307,7 +311,7 @@ impl Snapshots for Nowhere {
         Self::refuse()
     }
 
-    fn room(&self) -> Boxed<'_, Result<u64, Error>> {
+    fn total_size(&self) -> Boxed<'_, Result<u64, Error>> {
         Self::refuse()
     }
 

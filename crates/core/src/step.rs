@@ -33,19 +33,19 @@ impl Path {
 
     /// A path of one segment. Names from specs were validated when the spec was parsed.
     #[must_use]
-    pub fn first(segment: impl fmt::Display) -> Self {
+    pub fn root(segment: impl fmt::Display) -> Self {
         Self::checked(segment.to_string())
     }
 
     /// The path with one more segment.
     #[must_use]
-    pub fn then(&self, segment: impl fmt::Display) -> Self {
+    pub fn join(&self, segment: impl fmt::Display) -> Self {
         Self::checked(format!("{}/{segment}", self.0))
     }
 
     /// The path of the n-th visit: `nodes/check#2`. The first visit has no number.
     #[must_use]
-    pub fn again(&self, n: u32) -> Self {
+    pub fn nth(&self, n: u32) -> Self {
         match n {
             0 | 1 => self.clone(),
             n => Self::checked(format!("{}#{n}", self.0)),
@@ -80,10 +80,10 @@ mod tests {
 
     #[test]
     fn paths_grow_by_segments() {
-        let node = Path::first("nodes").then("check");
-        assert_eq!(node.again(1).as_str(), "nodes/check");
+        let node = Path::root("nodes").join("check");
+        assert_eq!(node.nth(1).as_str(), "nodes/check");
         assert_eq!(
-            node.again(2).then("steps").then(0).as_str(),
+            node.nth(2).join("steps").join(0).as_str(),
             "nodes/check#2/steps/0"
         );
     }

@@ -5,7 +5,9 @@ use crate::checkpoint::Manifest;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Kind};
 use crate::id::{CheckpointId, Name, SessionId};
-use crate::journal::{Entry, Head, MemoWithdrawn, MemosWritten, Record, Run, Seq, StopRequested};
+use crate::journal::{
+    Head, JournalEvent, NoteWithdrawn, NotesWritten, Record, Run, Seq, StopRequested,
+};
 use crate::lease::{Lease, Owner};
 use crate::ports::Boxed;
 use crate::session::{self, Status, Summary};
@@ -41,7 +43,7 @@ pub enum Error {
     },
     /// The lease changed between the read and the request. Read it again.
     #[error("session {0} was granted to someone else in the same moment")]
-    Outrun(SessionId),
+    LeaseChanged(SessionId),
     /// The journal does not end where the writer expects. A bug in the writer.
     #[error("the journal of session {session} ends at record {found}, not {expected}")]
     WrongHead {
@@ -54,10 +56,10 @@ pub enum Error {
     FinishedTwice(SessionId),
     /// An event that cannot follow the events before it. A bug in the writer; nothing was written.
     #[error("an entry for session {session} makes no sense: {reason}")]
-    Senseless { session: SessionId, reason: String },
+    IllegalEvent { session: SessionId, reason: String },
     /// The disk is full. Nothing was written; the operation works again when space is free.
     #[error("no space left in {place}")]
-    Full { place: String },
+    DiskFull { place: String },
     /// The operation failed and may succeed later. Nothing was written.
     #[error("{place} cannot be used: {reason}")]
     Unavailable { place: String, reason: String },
@@ -86,12 +88,12 @@ impl Diagnose for Error {
     fn kind(&self) -> Kind {
         match self {
             Error::NoSession(_) | Error::NoBlob(_) => Kind::NotFound,
-            Error::NameTaken(_) | Error::Exists(_) | Error::Outrun(_) => Kind::Conflict,
+            Error::NameTaken(_) | Error::Exists(_) | Error::LeaseChanged(_) => Kind::Conflict,
             Error::Fenced { .. } => Kind::Fenced,
-            Error::WrongHead { .. } | Error::FinishedTwice(_) | Error::Senseless { .. } => {
+            Error::WrongHead { .. } | Error::FinishedTwice(_) | Error::IllegalEvent { .. } => {
                 Kind::Internal
             }
-            Error::Full { .. } | Error::Unavailable { .. } => Kind::Unavailable,
+            Error::DiskFull { .. } | Error::Unavailable { .. } => Kind::Unavailable,
             Error::Damaged { .. } => Kind::Damaged,
             Error::Newer { .. } => Kind::Invalid,
             Error::Unsafe { .. } => Kind::Forbidden,
@@ -103,14 +105,14 @@ impl Diagnose for Error {
             Error::NoSession(_) => "S0101",
             Error::NameTaken(_) => "S0102",
             Error::Exists(_) => "S0113",
-            Error::Outrun(_) => "S0103",
+            Error::LeaseChanged(_) => "S0103",
             Error::Fenced { .. } => "S0104",
             Error::WrongHead { .. } => "J0101",
             Error::FinishedTwice(_) => "J0102",
             Error::NoBlob(_) => "J0103",
-            Error::Senseless { .. } => "J0106",
+            Error::IllegalEvent { .. } => "J0106",
             Error::Damaged { .. } => "J0104",
-            Error::Full { .. } => "F0101",
+            Error::DiskFull { .. } => "F0101",
             Error::Unavailable { .. } => "F0102",
             Error::Newer { .. } => "F0103",
             Error::Unsafe { .. } => "F0104",
@@ -119,7 +121,7 @@ impl Diagnose for Error {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Error::Full { .. } => Some("make room, then `segno resume`".into()),
+            Error::DiskFull { .. } => Some("make room, then `segno resume`".into()),
             Error::NameTaken(name) => Some(format!(
                 "choose another `--name`; `segno sessions show {name}` shows the one that has it"
             )),
@@ -141,7 +143,7 @@ impl Diagnose for Error {
 
 /// A session to create.
 #[derive(Debug, Clone)]
-pub struct New {
+pub struct NewSession {
     pub id: SessionId,
     pub name: Name,
     pub kind: session::Kind,
@@ -171,11 +173,11 @@ pub struct Batch {
     /// The session's new workspace, if these events move it.
     pub workspace: Option<String>,
     /// What the append does to the lease.
-    pub lease: Hold,
+    pub lease: LeaseUpdate,
     /// The folded state at the end of the batch, where it is worth caching.
-    pub folded: Option<Folded>,
+    pub cached_state: Option<CachedState>,
     /// Inbox messages that these events answer; the store deletes them in the same transaction.
-    pub taken: Vec<u64>,
+    pub handled_messages: Vec<u64>,
 }
 
 impl Batch {
@@ -187,23 +189,23 @@ impl Batch {
 
 /// Whether an append renews or releases the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum LeaseUpdate {
     Renew(Duration),
     Release,
 }
 
 /// How much disk space is left after an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub enum DiskSpace {
     /// Enough space.
-    Plenty,
+    Sufficient,
     /// Only the reserved space is left, and it is being used up.
-    Reserve,
+    ReserveOnly,
 }
 
 /// A folded state: a cache that may be deleted at any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Folded {
+pub struct CachedState {
     /// The journal's head when the state was folded.
     pub head: Head,
     /// The version of the fold function.
@@ -216,7 +218,7 @@ pub struct Folded {
 pub trait Sessions: Send + Sync {
     /// Creates a session with its first events and its lease. When this returns, all of it is durable,
     /// or nothing was written. `Exists` if the id is in use.
-    fn create(&self, new: New) -> Reply<'_, Lease>;
+    fn create(&self, new: NewSession) -> Reply<'_, Lease>;
 
     /// The summary of one session.
     fn summary(&self, session: SessionId) -> Reply<'_, Summary>;
@@ -236,7 +238,7 @@ pub trait Trash: Send + Sync {
     fn discard(&self, session: SessionId, seen: Option<Lease>) -> Reply<'_, ()>;
 
     /// The sessions in the trash, newest first. Damage to one does not hide the others.
-    fn discarded(&self) -> Reply<'_, Vec<Result<Discarded, Error>>>;
+    fn list_trash(&self) -> Reply<'_, Vec<Result<TrashedSession, Error>>>;
 
     /// Restores a session from the trash, under `name` or its old name; `NameTaken` if another session
     /// uses that name now. `NoSession` if it is not in the trash.
@@ -249,7 +251,7 @@ pub trait Trash: Send + Sync {
 
 /// A session in the trash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Discarded {
+pub struct TrashedSession {
     pub session: SessionId,
     /// The session's name; absent if it could not be read.
     pub name: Option<Name>,
@@ -268,25 +270,30 @@ pub trait Journal: Send + Sync {
     ///
     /// If the disk is full, the store falls back to reserved space, so that a model answer that was paid
     /// for is not lost; [`Room::Reserve`] then tells the caller to start nothing new.
-    fn append(&self, batch: Batch) -> Reply<'_, Room>;
+    fn append(&self, batch: Batch) -> Reply<'_, DiskSpace>;
 
     /// Up to `limit` events after `after`, each verified against the hash chain (P9). Fewer than `limit`
     /// means that the journal ends there, which is verified too: a journal that ends before the position
     /// that the store last acknowledged is damaged, never merely short.
-    fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>>;
+    fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<JournalEvent>>;
 
     /// The same as [`Journal::read`], as stored records.
     fn records(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Record>>;
 
     /// One event, verified.
-    fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry>;
+    fn event(&self, session: SessionId, seq: Seq) -> Reply<'_, JournalEvent>;
 
     /// The event that finished a step in a revision, verified. A missing event is damage: the caller has
     /// already seen it.
-    fn finished(&self, session: SessionId, path: Path, revision: u32) -> Reply<'_, Entry>;
+    fn finished_event(
+        &self,
+        session: SessionId,
+        path: Path,
+        revision: u32,
+    ) -> Reply<'_, JournalEvent>;
 
     /// The newest folded state, if a usable one exists.
-    fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>>;
+    fn cached_state(&self, session: SessionId) -> Reply<'_, Option<CachedState>>;
 }
 
 /// Grants the right to append.
@@ -309,17 +316,17 @@ pub trait Leases: Send + Sync {
 /// Requests to a session. Any process may post at any time; the lease owner moves them into the journal.
 pub trait Inbox: Send + Sync {
     /// Posts a message; durable when it returns.
-    fn post(&self, session: SessionId, at: Timestamp, message: Message) -> Reply<'_, ()>;
+    fn post(&self, session: SessionId, at: Timestamp, message: InboxMessage) -> Reply<'_, ()>;
 
     /// The messages that no run has handled yet, oldest first, each with the number that
     /// [`Batch::taken`] refers to.
-    fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, Message)>>;
+    fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, InboxMessage)>>;
 }
 
 /// A request to a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Message {
+pub enum InboxMessage {
     Stop(StopRequested),
     /// The answer to a question that a step asked.
     Answer {
@@ -328,9 +335,11 @@ pub enum Message {
         by: String,
     },
     /// Notes for the next run.
-    Memos(MemosWritten),
+    #[serde(rename = "memos")]
+    Notes(NotesWritten),
     /// A withdrawn note.
-    Withdraw(MemoWithdrawn),
+    #[serde(rename = "withdraw")]
+    WithdrawNote(NoteWithdrawn),
 }
 
 /// Content-addressed values.
@@ -361,22 +370,32 @@ pub struct Swept {
 pub trait Checkpoints: Send + Sync {
     /// Stores a checkpoint; durable when it returns. The caller makes everything that the manifest
     /// references durable before. `key` becomes the installation's key if there is none yet.
-    fn keep(&self, manifest: Manifest, key: [u8; 32]) -> Reply<'_, ()>;
+    fn put_checkpoint(&self, manifest: Manifest, key: [u8; 32]) -> Reply<'_, ()>;
 
     /// All checkpoints, or those of one session, oldest first. Damage to one does not hide the others
     /// (P9).
-    fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>>;
+    fn list_checkpoints(
+        &self,
+        session: Option<SessionId>,
+    ) -> Reply<'_, Vec<Result<Manifest, Error>>>;
 
     /// The ids of all checkpoints, or of those of one session, oldest first. The store reads none of the
     /// manifests, so some may be damaged.
-    fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>>;
+    fn list_checkpoint_ids(
+        &self,
+        session: Option<SessionId>,
+    ) -> Reply<'_, Vec<(SessionId, CheckpointId)>>;
 
     /// One checkpoint, verified; `None` if it does not exist.
-    fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>>;
+    fn get_checkpoint(
+        &self,
+        session: SessionId,
+        checkpoint: CheckpointId,
+    ) -> Reply<'_, Option<Manifest>>;
 
     /// Deletes a checkpoint. The data that it references stays until a sweep deletes it. Deleting a
     /// missing checkpoint is not an error.
-    fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()>;
+    fn delete_checkpoint(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()>;
 }
 
 /// Looks for damage that reading one session does not show.

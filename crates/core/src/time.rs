@@ -59,7 +59,7 @@ impl WallTime {
 
     /// The instant of this local time, where `offset` returns the UTC offset at an instant; `None` if
     /// there is no such date or time. In an hour that occurs twice, the result is either instant.
-    pub fn moment(self, offset: impl Fn(Timestamp) -> i64) -> Option<Timestamp> {
+    pub fn to_timestamp(self, offset: impl Fn(Timestamp) -> i64) -> Option<Timestamp> {
         let (year, month, day) = self.date;
         let (hour, minute, second) = self.time;
         if !(0..=9999).contains(&year) {
@@ -81,7 +81,7 @@ impl WallTime {
 }
 
 /// Formats an instant as local time, `offset` seconds ahead of UTC: `2026-11-15 11:21:29 +01:00`.
-pub fn local(moment: Timestamp, offset: i64) -> String {
+pub fn format_local(moment: Timestamp, offset: i64) -> String {
     let WallTime { date, time } = WallTime::at(moment, offset);
     let (sign, ahead) = if offset < 0 {
         ('-', -offset)
@@ -143,7 +143,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Formats a duration for users: `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
-pub fn human(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 => format!("{} ms", duration.as_millis()),
@@ -187,9 +187,12 @@ mod tests {
             (20_700, "2026-11-15 16:06:29 +05:45"),
             (-39_600, "2026-11-14 23:21:29 -11:00"),
         ] {
-            assert_eq!(local(moment, offset), text);
+            assert_eq!(format_local(moment, offset), text);
             let shown = WallTime::at(moment, offset);
-            assert_eq!(shown.moment(|_| offset), Some(Timestamp(1_794_738_089_000)));
+            assert_eq!(
+                shown.to_timestamp(|_| offset),
+                Some(Timestamp(1_794_738_089_000))
+            );
         }
     }
 
@@ -205,13 +208,13 @@ mod tests {
                 date,
                 time: (8, 49, 0),
             };
-            assert_eq!(shown.moment(|_| 0), None, "{date:?}");
+            assert_eq!(shown.to_timestamp(|_| 0), None, "{date:?}");
         }
         let shown = WallTime {
             date: (2026, 11, 6),
             time: (u32::MAX, 60, 60),
         };
-        assert_eq!(shown.moment(|_| 0), None);
+        assert_eq!(shown.to_timestamp(|_| 0), None);
     }
 
     #[test]
@@ -224,7 +227,7 @@ mod tests {
                 date: (2026, 10, 25),
                 time,
             };
-            let moment = shown.moment(offset).unwrap();
+            let moment = shown.to_timestamp(offset).unwrap();
             assert_eq!(moment < change, before);
             assert_eq!(WallTime::at(moment, offset(moment)), shown);
         }
@@ -241,7 +244,11 @@ mod tests {
             ((2026, 1, 1), (1, 60, 0)),
             ((123_456, 1, 1), (1, 0, 0)),
         ] {
-            assert_eq!(WallTime { date, time }.moment(|_| 0), None, "{date:?}");
+            assert_eq!(
+                WallTime { date, time }.to_timestamp(|_| 0),
+                None,
+                "{date:?}"
+            );
         }
     }
 
@@ -259,7 +266,7 @@ mod tests {
             (7_500_000, "2 h 05 min"),
             (273_600_000, "3 d 4 h"),
         ] {
-            assert_eq!(human(Duration::from_millis(millis)), text);
+            assert_eq!(format_duration(Duration::from_millis(millis)), text);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::ports::Boxed;
 
 /// What happens if a tool is run a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum EffectClass {
     /// The tool only reads: nothing happens.
     ReadOnly,
     /// The tool is idempotent.
@@ -18,16 +18,16 @@ pub enum Class {
 
 /// A tool that is offered to a model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offer {
+pub struct OfferedTool {
     pub tool: Tool,
     /// What happens if the tool is run twice.
-    pub class: Class,
+    pub class: EffectClass,
 }
 
 /// Tools that can be run.
 pub trait Tools: Send + Sync {
     /// The tools to offer to the model.
-    fn offers(&self) -> &[Offer];
+    fn offered_tools(&self) -> &[OfferedTool];
 
     /// Runs a tool in `workspace`. An error is returned to the model, which may try something else; it
     /// does not fail the step. Dropping the future kills the tool.

@@ -7,18 +7,18 @@
 use std::path::PathBuf;
 
 use crate::agent::Error;
-use crate::companion::Program;
-use crate::conversation::Entry;
+use crate::cli_agent::CliAgentKind;
+use crate::conversation::ConversationItem;
 use crate::digest::Digest;
 use crate::ports::Boxed;
 
 /// Finds and reads the transcripts of one CLI agent. Read-only.
 pub trait Transcripts: Send + Sync {
-    fn program(&self) -> Program;
+    fn program(&self) -> CliAgentKind;
 
     /// All transcripts in the CLI agent's home, or all below `folder`, sorted by path. Transcripts of
     /// sub-agents belong to their parent's transcript and are excluded.
-    fn all(&self, folder: Option<PathBuf>) -> Boxed<'_, Result<Vec<PathBuf>, Error>>;
+    fn list(&self, folder: Option<PathBuf>) -> Boxed<'_, Result<Vec<PathBuf>, Error>>;
 
     /// The path of a conversation's transcript, if it exists.
     fn find<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Option<PathBuf>, Error>>;
@@ -30,7 +30,7 @@ pub trait Transcripts: Send + Sync {
 /// A transcript that is being read.
 pub trait Transcript: Send {
     /// The transcript's metadata.
-    fn about(&self) -> &About;
+    fn info(&self) -> &TranscriptInfo;
 
     /// The next portion; `None` after the last.
     fn next(&mut self) -> Boxed<'_, Result<Option<Portion>, Error>>;
@@ -41,7 +41,7 @@ pub trait Transcript: Send {
 
 /// A transcript's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct TranscriptInfo {
     pub path: PathBuf,
     /// The file's length in bytes when it was opened.
     pub length: u64,
@@ -52,14 +52,14 @@ pub struct About {
     /// The first user message, or its beginning; `None` if there is none.
     pub prompt: Option<String>,
     /// Whether the transcript contains any message.
-    pub anything: bool,
+    pub has_messages: bool,
 }
 
 /// A part of a transcript.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Portion {
     /// The messages, each with the offset of its line in the file.
-    pub entries: Vec<(u64, Entry)>,
+    pub items: Vec<(u64, ConversationItem)>,
     /// What could not be parsed, as text, each with the offset of its line.
     pub damage: Vec<(u64, String)>,
     /// How many bytes of the file were read up to here, without an incomplete last line.

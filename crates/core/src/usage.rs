@@ -71,7 +71,7 @@ pub struct Price {
 
 impl Price {
     /// Returns `usage` with its cost filled in.
-    pub fn on(self, usage: Usage) -> Usage {
+    pub fn with_cost(self, usage: Usage) -> Usage {
         let micros =
             self.input * usage.input_tokens as f64 + self.output * usage.output_tokens as f64;
         Usage {

@@ -11,14 +11,18 @@ use crate::ports::Boxed;
 pub trait Worktrees: Send + Sync {
     /// The state of the repository that contains `folder`. Fails if git has no author or committer
     /// identity there. Writes nothing.
-    fn survey(&self, folder: PathBuf) -> Boxed<'_, Result<Ground, Error>>;
+    fn inspect(&self, folder: PathBuf) -> Boxed<'_, Result<RepositoryInfo, Error>>;
 
     /// The commit of a branch; `None` if the branch does not exist.
-    fn branch(&self, folder: PathBuf, branch: String) -> Boxed<'_, Result<Option<String>, Error>>;
+    fn branch_commit(
+        &self,
+        folder: PathBuf,
+        branch: String,
+    ) -> Boxed<'_, Result<Option<String>, Error>>;
 
     /// Creates a branch and a worktree with its files. May be called again with the same argument: it
     /// completes what an earlier call created before it was killed, and leaves complete work unchanged.
-    fn branch_off(&self, plot: Plot) -> Boxed<'_, Result<(), Error>>;
+    fn create_worktree(&self, plot: NewWorktree) -> Boxed<'_, Result<(), Error>>;
 
     /// The difference between `folder` and a commit, untracked files included: a list of the files, then
     /// the changes, cut after `limit` bytes.
@@ -32,12 +36,12 @@ pub trait Worktrees: Send + Sync {
     /// Commits everything in the folder that git does not ignore. May be called again with the same
     /// argument: a commit with the same trailers is found and not created a second time. Of two
     /// concurrent callers, one creates it.
-    fn commit(&self, deed: Deed) -> Boxed<'_, Result<Made, Error>>;
+    fn commit(&self, deed: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>>;
 }
 
 /// A repository that can be worked in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ground {
+pub struct RepositoryInfo {
     /// The top-level folder of the worktree.
     pub top: PathBuf,
     /// The current commit.
@@ -50,7 +54,7 @@ pub struct Ground {
 
 /// A branch and a worktree to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plot {
+pub struct NewWorktree {
     pub repository: PathBuf,
     pub branch: String,
     /// The commit that the branch starts at.
@@ -61,7 +65,7 @@ pub struct Plot {
 
 /// A commit to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deed {
+pub struct CommitRequest {
     pub folder: PathBuf,
     /// The commit at which the work started: commits before it are not searched.
     pub since: String,
@@ -75,13 +79,13 @@ pub struct Deed {
 
 /// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Made {
+pub enum CommitOutcome {
     /// The commit exists.
     Commit(String),
     /// There is nothing left to commit, but others have created commits since: this is the last of them.
-    Others(String),
+    OthersCommitted(String),
     /// Nothing changed.
-    Nothing,
+    NothingChanged,
 }
 
 /// Why a repository cannot be worked in.
@@ -191,15 +195,19 @@ impl NoGit {
 }
 
 impl Worktrees for NoGit {
-    fn survey(&self, folder: PathBuf) -> Boxed<'_, Result<Ground, Error>> {
+    fn inspect(&self, folder: PathBuf) -> Boxed<'_, Result<RepositoryInfo, Error>> {
         Self::refuse(folder)
     }
 
-    fn branch(&self, folder: PathBuf, _: String) -> Boxed<'_, Result<Option<String>, Error>> {
+    fn branch_commit(
+        &self,
+        folder: PathBuf,
+        _: String,
+    ) -> Boxed<'_, Result<Option<String>, Error>> {
         Self::refuse(folder)
     }
 
-    fn branch_off(&self, plot: Plot) -> Boxed<'_, Result<(), Error>> {
+    fn create_worktree(&self, plot: NewWorktree) -> Boxed<'_, Result<(), Error>> {
         Self::refuse(plot.folder)
     }
 
@@ -207,7 +215,7 @@ impl Worktrees for NoGit {
         Self::refuse(folder)
     }
 
-    fn commit(&self, deed: Deed) -> Boxed<'_, Result<Made, Error>> {
+    fn commit(&self, deed: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>> {
         Self::refuse(deed.folder)
     }
 }

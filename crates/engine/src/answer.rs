@@ -3,31 +3,31 @@
 use segno_core::session::Summary;
 use segno_core::state::Question;
 use segno_core::step::Path;
-use segno_core::store::Message;
+use segno_core::store::InboxMessage;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
-use crate::{flow, history, pen};
+use crate::{history, journal, steps};
 
 /// Answers a question. The answer is put into the session's inbox; a live run reads it immediately,
 /// otherwise the next resume does. Returns the step that asked.
 pub async fn answer(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     step: Option<&str>,
     text: &str,
     by: &str,
 ) -> Result<Path, Error> {
-    let asked = open(world, summary).await?;
-    let not_asked = || Error::NotAsked {
+    let asked = open_questions(world, summary).await?;
+    let not_asked = || Error::NoOpenQuestion {
         name: summary.name.clone(),
         path: step.map(str::to_owned),
     };
-    let Asked { path, question, .. } = match (step, asked.as_slice()) {
+    let OpenQuestion { path, question, .. } = match (step, asked.as_slice()) {
         (_, []) => return Err(not_asked()),
         (None, [one]) => one,
         (None, several) => {
-            return Err(Error::WhichQuestion {
+            return Err(Error::AmbiguousQuestion {
                 name: summary.name.clone(),
                 steps: several.iter().map(|asked| asked.path.clone()).collect(),
             });
@@ -37,8 +37,8 @@ pub async fn answer(
             .find(|asked| asked.path.as_str() == step)
             .ok_or_else(not_asked)?,
     };
-    flow::fits(path, question.validation.as_deref(), text)?;
-    let message = Message::Answer {
+    steps::check_answer(path, question.validation.as_deref(), text)?;
+    let message = InboxMessage::Answer {
         path: path.clone(),
         text: world.redactor.redact(text).into_owned(),
         by: by.to_owned(),
@@ -49,28 +49,28 @@ pub async fn answer(
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct OpenQuestion {
     pub path: Path,
     pub question: Question,
     pub context: Option<String>,
 }
 
 /// The unanswered questions of a session.
-pub async fn open(world: &World, summary: &Summary) -> Result<Vec<Asked>, Error> {
-    let mut questions = history::look(world, summary.id).await?.questions;
+pub async fn open_questions(world: &Env, summary: &Summary) -> Result<Vec<OpenQuestion>, Error> {
+    let mut questions = history::load_state(world, summary.id).await?.questions;
     for (_, message) in world.store.pending(summary.id).await? {
-        if let Message::Answer { path, .. } = message {
+        if let InboxMessage::Answer { path, .. } = message {
             questions.remove(&path);
         }
     }
     let mut open = Vec::new();
     for (path, question) in questions {
-        let entry = world.store.entry(summary.id, question.seq).await?;
+        let entry = world.store.event(summary.id, question.seq).await?;
         let context = match entry.event.text() {
-            Some(text) => Some(pen::recall(world, text).await?),
+            Some(text) => Some(journal::load_text(world, text).await?),
             None => None,
         };
-        open.push(Asked {
+        open.push(OpenQuestion {
             path,
             question,
             context,

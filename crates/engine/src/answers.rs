@@ -13,8 +13,8 @@ use segno_core::journal::{Event, Seq};
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 
-use crate::pen::{self, Pen};
-use crate::world::World;
+use crate::env::Env;
+use crate::journal::{self, Writer};
 
 /// How many bytes of answers are cached.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
@@ -131,8 +131,8 @@ impl Answers {
     /// Returns the text of an answer, from the cache or the journal.
     pub async fn text(
         &self,
-        world: &World,
-        pen: &Pen,
+        world: &Env,
+        pen: &Writer,
         session: SessionId,
         answer: Answer,
     ) -> Result<Arc<str>, StoreError> {
@@ -145,17 +145,21 @@ impl Answers {
             return Ok(text);
         }
         let entry = match location {
-            Location::Seq(seq) => world.store.entry(session, seq).await?,
+            Location::Seq(seq) => world.store.event(session, seq).await?,
             Location::Step(path, revision) => {
                 // The event may still be in the writer's queue.
                 pen.flush().await?;
-                world.store.finished(session, path, revision).await?
+                world.store.finished_event(session, path, revision).await?
             }
             Location::InMemory => unreachable!("what is kept is never let go"),
         };
         match &entry.event {
-            Event::StepFinished(event) => Ok(pen::recall(world, &event.output).await?.into()),
-            Event::QuestionAnswered(event) => Ok(pen::recall(world, &event.answer).await?.into()),
+            Event::StepFinished(event) => {
+                Ok(journal::load_text(world, &event.output).await?.into())
+            }
+            Event::QuestionAnswered(event) => {
+                Ok(journal::load_text(world, &event.answer).await?.into())
+            }
             other => Err(StoreError::Damaged {
                 object: format!("the journal of session {session}"),
                 reason: format!(

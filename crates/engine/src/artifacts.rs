@@ -14,22 +14,22 @@ use segno_core::id::SessionId;
 use segno_core::journal::{ArtifactWritten, Head};
 use segno_core::ports::Access;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::flow::Flow;
 use crate::history;
 use crate::patterns::Ending;
 use crate::scope::{Scope, TemplateValue};
 use crate::spec::{Artifact, Workflow, checked_artifact_path};
+use crate::steps::Runner;
 use crate::template::Templates;
 use crate::trace::{self, Trace};
-use crate::world::World;
 
 /// The largest file that is read for comparison, in bytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Refuses existing files early, before money is spent on text that cannot be written.
 pub(crate) fn check_paths(
-    world: &World,
+    world: &Env,
     templates: &Templates,
     artifacts: &[Artifact],
     variables: &BTreeMap<String, serde_json::Value>,
@@ -53,11 +53,15 @@ pub(crate) fn check_paths(
 }
 
 /// Writes all artifacts of a workflow.
-pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> Result<(), Error> {
+pub(crate) async fn write(
+    flow: &Runner,
+    workflow: &Workflow,
+    ending: &Ending,
+) -> Result<(), Error> {
     if workflow.artifacts.is_empty() {
         return Ok(());
     }
-    let state = flow.pen.state();
+    let state = flow.journal.state();
     let created = state
         .created
         .as_ref()
@@ -78,7 +82,7 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
         let content = content.await?;
         let target = resolve_path(Path::new(&created.out), &path)?;
         let digest = Digest::of(content.as_bytes());
-        let there = flow.world.disk.read(&target, MAX_FILE_BYTES);
+        let there = flow.env.disk.read(&target, MAX_FILE_BYTES);
         let ours = match &there {
             Ok(bytes) => {
                 let found = Digest::of(bytes);
@@ -94,14 +98,14 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
                 continue;
             }
         } else {
-            replace_file(&flow.world, flow.session, &target, content.as_bytes()).map_err(
+            replace_file(&flow.env, flow.session, &target, content.as_bytes()).map_err(
                 |error| Error::Artifact {
                     path: path.clone(),
                     reason: error.to_string(),
                 },
             )?;
         }
-        flow.pen
+        flow.journal
             .write(vec![
                 ArtifactWritten {
                     path,
@@ -117,7 +121,7 @@ pub(crate) async fn write(flow: &Flow, workflow: &Workflow, ending: &Ending) -> 
 
 /// Replaces a file atomically and durably.
 pub(crate) fn replace_file(
-    world: &World,
+    world: &Env,
     session: SessionId,
     target: &Path,
     content: &[u8],
@@ -170,10 +174,10 @@ fn scope(ending: &Ending, trace: String) -> Scope {
 }
 
 /// The spans of the session so far, as JSON.
-async fn trace(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
+async fn trace(flow: &Runner, workflow: &Workflow) -> Result<String, Error> {
     let (mut trace, mut spans) = (Trace::new(flow.session, workflow), Vec::new());
     let start = Head::genesis(flow.session);
-    history::follow(&flow.world, flow.session, start, |entry| {
+    history::read_events(&flow.env, flow.session, start, |entry| {
         spans.extend(trace.apply(&entry));
         Ok(())
     })
@@ -182,7 +186,7 @@ async fn trace(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
 }
 
 /// Whether anything is at `place`, a folder or a file of any length.
-fn exists(world: &World, path: &str, target: &Path) -> Result<bool, Error> {
+fn exists(world: &Env, path: &str, target: &Path) -> Result<bool, Error> {
     match world.disk.read(target, 0) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Err(Error::Artifact {

@@ -8,13 +8,13 @@ use segno_core::checkpoint::Trigger;
 use segno_core::journal::{StopMode, StopRequested};
 use segno_core::ports::Clock;
 use segno_core::session::Status;
-use segno_core::time::human;
+use segno_core::time::format_duration;
 
-use crate::spec::Pauses;
+use crate::spec::PausePolicy;
 use crate::stop::Stop;
 
 pub(crate) struct AutoPause {
-    pauses: Pauses,
+    pauses: PausePolicy,
     /// What is counted: steps, or the tasks of a plan.
     unit: &'static str,
     clock: Arc<dyn Clock>,
@@ -23,7 +23,7 @@ pub(crate) struct AutoPause {
 }
 
 impl AutoPause {
-    pub(crate) fn new(pauses: Pauses, unit: &'static str, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(pauses: PausePolicy, unit: &'static str, clock: Arc<dyn Clock>) -> Self {
         Self {
             pauses,
             unit,
@@ -55,7 +55,7 @@ impl AutoPause {
         }
         let active = self.clock.elapsed().saturating_sub(self.started);
         if self.pauses.after.is_some_and(|limit| active >= limit) {
-            let reason = format!("it ran for {}", human(active));
+            let reason = format!("it ran for {}", format_duration(active));
             return Some(stop("continuity.pause.after_s", reason, Trigger::Timeout));
         }
         None
@@ -63,7 +63,7 @@ impl AutoPause {
 }
 
 fn stop(by: &str, reason: String, checkpoint: Trigger) -> Stop {
-    Stop::Asked(StopRequested {
+    Stop::Requested(StopRequested {
         by: by.to_owned(),
         mode: StopMode::Boundary,
         status: Status::Paused,

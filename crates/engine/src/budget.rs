@@ -41,7 +41,7 @@ impl Budget {
             spent: Mutex::new(Spent {
                 steps: state.finished,
                 usage: state.usage,
-                warned: state.warned.iter().copied().collect(),
+                warned: state.warned_limits.iter().copied().collect(),
             }),
         }
     }

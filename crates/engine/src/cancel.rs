@@ -3,43 +3,43 @@
 use segno_core::error::{Diagnose, Kind};
 use segno_core::journal::{Event, RunEnded, StopMode, StopRequested};
 use segno_core::session::{Status, Summary};
-use segno_core::store::Message;
+use segno_core::store::InboxMessage;
 
+use crate::env::Env;
 use crate::error::Error;
+use crate::journal::Writer;
 use crate::observe::Observer;
-use crate::pen::Pen;
-use crate::world::World;
-use crate::{claim, flow, history};
+use crate::{history, lease, steps};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancelled {
     Done,
     /// A stop request was sent to its run.
-    Told,
+    Requested,
 }
 
 /// Cancels a session: immediately if no run holds it, otherwise by a request to its run.
 pub async fn cancel(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     mode: StopMode,
     by: &str,
     observer: std::sync::Arc<dyn Observer>,
 ) -> Result<Cancelled, Error> {
     if summary.status.is_final() {
-        return Err(Error::Over {
+        return Err(Error::SessionEnded {
             session: summary.id,
             name: summary.name.clone(),
             status: summary.status,
         });
     }
-    let lease = match claim::claim(world, summary).await {
+    let lease = match lease::acquire(world, summary).await {
         Ok(lease) => lease,
-        Err(Error::Held { .. }) => {
-            let message = Message::Stop(stop_request(mode, by));
+        Err(Error::LeaseHeld { .. }) => {
+            let message = InboxMessage::Stop(stop_request(mode, by));
             let now = world.clock.now();
             world.store.post(summary.id, now, message).await?;
-            return Ok(Cancelled::Told);
+            return Ok(Cancelled::Requested);
         }
         Err(error) => return Err(error),
     };
@@ -64,23 +64,23 @@ fn stop_request(mode: StopMode, by: &str) -> StopRequested {
 }
 
 async fn end(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     run: segno_core::journal::Run,
     mode: StopMode,
     by: &str,
     observer: std::sync::Arc<dyn Observer>,
 ) -> Result<(), Error> {
-    let state = history::look(world, summary.id).await?;
+    let state = history::load_state(world, summary.id).await?;
     if state.status.is_final() {
-        return Err(Error::Over {
+        return Err(Error::SessionEnded {
             session: summary.id,
             name: summary.name.clone(),
             status: state.status,
         });
     }
     let mut events: Vec<Event> = vec![world.run_started()];
-    events.extend(flow::unknown(&state));
+    events.extend(steps::unknown_step_events(&state));
     events.push(stop_request(mode, by).into());
     events.push(
         RunEnded {
@@ -90,7 +90,7 @@ async fn end(
         .into(),
     );
     let requests = world.store.pending(summary.id).await?;
-    let (pen, _scribe) = Pen::new(world, summary.id, run, state, observer);
+    let (pen, _scribe) = Writer::new(world, summary.id, run, state, observer);
     pen.close(
         events,
         requests.into_iter().map(|(number, _)| number).collect(),

@@ -4,8 +4,8 @@
 //! are durable before the manifest that references them is written, and only checkpoints with a
 //! manifest are listed (P4).
 
-pub(crate) mod records;
-pub mod said;
+pub mod notes_diff;
+pub(crate) mod transcripts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use segno_core::checkpoint::{self, Files, Manifest, Position, Repository, Trigge
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::Seq;
-use segno_core::lease::Verdict;
+use segno_core::lease::LeaseDecision;
 use segno_core::session::Summary;
 use segno_core::snapshot::{Captured, Change, Progress, Restore, Restored, Rules, Size};
 use segno_core::state::State;
@@ -22,9 +22,9 @@ use segno_core::store::Error as StoreError;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
-use crate::{claim, history, relocate, resume, start};
+use crate::{history, lease, relocate, resume, start};
 
 /// Environment variables that describe where the work was done, and not who did it.
 const ENVIRONMENT: [&str; 9] = [
@@ -41,29 +41,29 @@ const ENVIRONMENT: [&str; 9] = [
 
 /// A new checkpoint.
 #[derive(Debug, Clone)]
-pub struct Taken {
+pub struct NewCheckpoint {
     pub manifest: Manifest,
     pub captured: Captured,
 }
 
 /// Creates a checkpoint of the session's current state.
-pub async fn take(
-    world: &World,
+pub async fn create(
+    world: &Env,
     summary: &Summary,
     trigger: Trigger,
     note: Option<String>,
     progress: &Progress,
-) -> Result<Taken, Error> {
+) -> Result<NewCheckpoint, Error> {
     // The journal is read before the files: files may be ahead of it, but everything that the
     // journal calls finished is in the files.
-    let state = history::look(world, summary.id).await?;
+    let state = history::load_state(world, summary.id).await?;
     // For the same reason, the agents' transcripts are read before the files, too.
-    let papers = records::put_transcripts(world, summary.id, &state).await?;
+    let papers = transcripts::put_transcripts(world, summary.id, &state).await?;
     let workspace = PathBuf::from(&summary.workspace);
     let rules = rules(world, summary.id, &state).await;
     let captured = world
         .snapshots
-        .capture(&workspace, &rules, state.began(), progress);
+        .capture(&workspace, &rules, state.start_commit(), progress);
     let mut captured = captured.await?;
     redact(world, &mut captured.repositories);
     let parent = newest(world, summary.id).await?;
@@ -90,54 +90,65 @@ pub async fn take(
         files: file_counts(&captured),
         repositories: captured.repositories.clone(),
         environment: environment(world),
-        papers,
+        attachments: papers,
         origin: None,
         verified: Some(at),
         pruned: None,
     };
     put_manifest(world, &manifest).await?;
-    Ok(Taken { manifest, captured })
+    Ok(NewCheckpoint { manifest, captured })
 }
 
 /// Redacts the names of changed files: a file name can contain a secret.
-pub(crate) fn redact(world: &World, repositories: &mut [Repository]) {
-    let since = repositories.iter_mut().filter_map(|it| it.since.as_mut());
+pub(crate) fn redact(world: &Env, repositories: &mut [Repository]) {
+    let since = repositories
+        .iter_mut()
+        .filter_map(|it| it.session_changes.as_mut());
     for name in since.flat_map(|since| &mut since.names) {
         *name = world.redactor.redact(name).into_owned();
     }
 }
 
 /// Creates a checkpoint of a session that is about to expire, if its spec has the trigger `expiry`.
-pub async fn before_expiry(world: &World, summary: &Summary) -> Result<Option<Manifest>, Error> {
-    let state = history::look(world, summary.id).await?;
-    let workflow = resume::kept_spec(world, summary.id, &state).await;
+pub async fn create_before_expiry(
+    world: &Env,
+    summary: &Summary,
+) -> Result<Option<Manifest>, Error> {
+    let state = history::load_state(world, summary.id).await?;
+    let workflow = resume::recorded_spec(world, summary.id, &state).await;
     let asks = workflow.is_ok_and(|workflow| workflow.checkpoints.on.contains(&Trigger::Expiry));
     if !asks || !Path::new(&summary.workspace).is_dir() {
         return Ok(None);
     }
-    let taken = take(world, summary, Trigger::Expiry, None, &|_, _| {}).await?;
+    let taken = create(world, summary, Trigger::Expiry, None, &|_, _| {}).await?;
     Ok(Some(taken.manifest))
 }
 
 /// The file rules of the session's spec. The default rules if the spec cannot be read.
-async fn rules(world: &World, session: SessionId, state: &State) -> Rules {
-    let workflow = resume::kept_spec(world, session, state).await;
+async fn rules(world: &Env, session: SessionId, state: &State) -> Rules {
+    let workflow = resume::recorded_spec(world, session, state).await;
     workflow.map_or_else(|_| Rules::default(), |workflow| workflow.checkpoints.rules)
 }
 
 /// Like [`rules`], for a session that may be absent or unreadable.
-pub(crate) async fn rules_of(world: &World, session: SessionId) -> Rules {
-    match history::look(world, session).await {
+pub(crate) async fn rules_of(world: &Env, session: SessionId) -> Rules {
+    match history::load_state(world, session).await {
         Ok(state) => rules(world, session, &state).await,
         Err(_) => Rules::default(),
     }
 }
 
 /// The newest usable checkpoint of a session. Older manifests are not read.
-async fn newest(world: &World, session: SessionId) -> Result<Option<CheckpointId>, Error> {
-    for (session, checkpoint) in world.store.names(Some(session)).await?.into_iter().rev() {
+async fn newest(world: &Env, session: SessionId) -> Result<Option<CheckpointId>, Error> {
+    for (session, checkpoint) in world
+        .store
+        .list_checkpoint_ids(Some(session))
+        .await?
+        .into_iter()
+        .rev()
+    {
         // `list` reports damaged manifests; here they are skipped.
-        if let Ok(Some(manifest)) = world.store.one(session, checkpoint).await
+        if let Ok(Some(manifest)) = world.store.get_checkpoint(session, checkpoint).await
             && manifest.pruned.is_none()
         {
             return Ok(Some(checkpoint));
@@ -146,7 +157,7 @@ async fn newest(world: &World, session: SessionId) -> Result<Option<CheckpointId
     Ok(None)
 }
 
-pub(crate) fn new_id(world: &World) -> (CheckpointId, Timestamp) {
+pub(crate) fn new_id(world: &Env) -> (CheckpointId, Timestamp) {
     let mut entropy = [0; 10];
     world.random.fill(&mut entropy);
     let now = world.clock.now();
@@ -160,14 +171,14 @@ pub(crate) fn file_counts(captured: &Captured) -> Files {
         bytes: captured.bytes,
         unstable: captured.unstable.len() as u64,
         skipped: captured.skipped.len() as u64,
-        left_out: captured.left_out.len() as u64,
+        excluded: captured.excluded.len() as u64,
     }
 }
 
-pub(crate) async fn put_manifest(world: &World, manifest: &Manifest) -> Result<(), Error> {
+pub(crate) async fn put_manifest(world: &Env, manifest: &Manifest) -> Result<(), Error> {
     let mut key = [0; 32];
     world.random.fill(&mut key);
-    Ok(world.store.keep(manifest.clone(), key).await?)
+    Ok(world.store.put_checkpoint(manifest.clone(), key).await?)
 }
 
 /// Whether a checkpoint stores this environment variable.
@@ -175,7 +186,7 @@ pub(crate) fn is_plain_variable(name: &str) -> bool {
     ENVIRONMENT.contains(&name)
 }
 
-fn environment(world: &World) -> BTreeMap<String, String> {
+fn environment(world: &Env) -> BTreeMap<String, String> {
     let variable = |name: &&str| {
         let value = world.drivers.variable(name)?;
         let value = world.redactor.redact(&value).into_owned();
@@ -187,7 +198,7 @@ fn environment(world: &World) -> BTreeMap<String, String> {
 /// The checkpoints of a session, or of all sessions, oldest first; and the errors of unreadable
 /// ones.
 pub async fn list(
-    world: &World,
+    world: &Env,
     session: Option<&Summary>,
 ) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
     list_of(world, session.map(|summary| summary.id)).await
@@ -195,11 +206,11 @@ pub async fn list(
 
 /// Like [`list`], for a session that may be absent.
 pub(crate) async fn list_of(
-    world: &World,
+    world: &Env,
     session: Option<SessionId>,
 ) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
     let (mut kept, mut damaged) = (Vec::new(), Vec::new());
-    for found in world.store.kept(session).await? {
+    for found in world.store.list_checkpoints(session).await? {
         match found {
             Ok(manifest) if manifest.pruned.is_some() => {}
             Ok(manifest) => kept.push(manifest),
@@ -210,17 +221,17 @@ pub(crate) async fn list_of(
 }
 
 /// Resolves a checkpoint reference: an id, or the beginning or end of one (at least 4 characters).
-pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
+pub async fn find(world: &Env, reference: &str) -> Result<Manifest, Error> {
     let wanted = reference.to_ascii_uppercase();
     let fits = |id: CheckpointId| {
         let id = id.to_string();
         wanted.len() >= 4 && (id.ends_with(&wanted) || id.starts_with(&wanted))
     };
-    let mut names = world.store.names(None).await?;
+    let mut names = world.store.list_checkpoint_ids(None).await?;
     names.retain(|(_, checkpoint)| fits(*checkpoint));
     // If one name matches and its manifest is valid, the other manifests need not be read.
     if let [(session, checkpoint)] = names[..]
-        && let Ok(Some(manifest)) = world.store.one(session, checkpoint).await
+        && let Ok(Some(manifest)) = world.store.get_checkpoint(session, checkpoint).await
         && manifest.pruned.is_none()
     {
         return Ok(manifest);
@@ -236,7 +247,7 @@ pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
                 reference: reference.to_owned(),
             }),
         },
-        _ => Err(Error::WhichCheckpoint {
+        _ => Err(Error::AmbiguousCheckpoint {
             reference: reference.to_owned(),
             candidates: found.iter().map(|manifest| manifest.id).collect(),
         }),
@@ -244,14 +255,14 @@ pub async fn find(world: &World, reference: &str) -> Result<Manifest, Error> {
 }
 
 /// The disk space of a checkpoint.
-pub async fn size(world: &World, manifest: &Manifest) -> Result<Size, Error> {
+pub async fn size(world: &Env, manifest: &Manifest) -> Result<Size, Error> {
     Ok(world.snapshots.size(manifest.files.snapshot).await?)
 }
 
 /// Verifies the files of a checkpoint and its position in the journal. Returns the problems; empty
 /// if the checkpoint is usable.
 pub async fn verify(
-    world: &World,
+    world: &Env,
     manifest: &Manifest,
     progress: &Progress,
 ) -> Result<Vec<String>, Error> {
@@ -261,7 +272,7 @@ pub async fn verify(
         .await?;
     let Position { seq, hash, .. } = manifest.journal;
     if seq > Seq(0) {
-        match world.store.entry(manifest.session, seq).await {
+        match world.store.event(manifest.session, seq).await {
             Ok(entry) if entry.hash == hash => {}
             Ok(_) => wrong.push(format!(
                 "the journal of session {} is another one: entry {seq} is not the one of this checkpoint",
@@ -281,8 +292,11 @@ pub async fn verify(
 }
 
 /// Stores the time of the verification. A checkpoint that was pruned or deleted meanwhile stays so.
-async fn note_verified(world: &World, manifest: &Manifest) -> Result<(), Error> {
-    let now = world.store.one(manifest.session, manifest.id).await?;
+async fn note_verified(world: &Env, manifest: &Manifest) -> Result<(), Error> {
+    let now = world
+        .store
+        .get_checkpoint(manifest.session, manifest.id)
+        .await?;
     match now.filter(|now| now.pruned == manifest.pruned) {
         Some(now) => {
             let verified = Some(world.clock.now());
@@ -300,9 +314,9 @@ pub struct Request {
     /// Also delete files that are not in the checkpoint.
     pub exact: bool,
     /// Only report what would be done.
-    pub dry: bool,
+    pub dry_run: bool,
     /// Trust a checkpoint from another machine like a local one.
-    pub trust: bool,
+    pub trusted: bool,
 }
 
 #[derive(Debug)]
@@ -316,7 +330,7 @@ pub struct RestoreOutcome {
 /// Restores the files of a checkpoint. First creates a checkpoint of the files that will be
 /// replaced (P5).
 pub async fn restore(
-    world: &World,
+    world: &Env,
     manifest: &Manifest,
     request: Request,
     progress: &Progress,
@@ -325,8 +339,8 @@ pub async fn restore(
     // The session may have moved since the checkpoint.
     let current_folder =
         relocate::current_folder(world, manifest.session, &manifest.workspace).await;
-    if let (Some(origin), None, false) = (&manifest.origin, &request.into, request.trust) {
-        return Err(Error::FromElsewhere {
+    if let (Some(origin), None, false) = (&manifest.origin, &request.into, request.trusted) {
+        return Err(Error::UntrustedTarget {
             checkpoint: manifest.id,
             origin: origin.clone(),
             workspace: current_folder.display().to_string(),
@@ -335,8 +349,8 @@ pub async fn restore(
     let folder = request.into.unwrap_or_else(|| current_folder.clone());
     let rules = rules_of(world, manifest.session).await;
     let mut rescue = None;
-    if !request.dry && folder.is_dir() {
-        if real(&folder) == real(&current_folder) {
+    if !request.dry_run && folder.is_dir() {
+        if canonical(&folder) == canonical(&current_folder) {
             refuse_if_running(world, manifest).await?;
         }
         rescue = Some(capture_before_restore(world, manifest, &folder, &rules, progress).await?);
@@ -344,9 +358,9 @@ pub async fn restore(
     }
     let options = Restore {
         exact: request.exact,
-        dry: request.dry,
-        trusted: request.trust || manifest.origin.is_none(),
-        seen: rescue.as_ref().map(|rescue| rescue.files.snapshot),
+        dry_run: request.dry_run,
+        trusted: request.trusted || manifest.origin.is_none(),
+        current: rescue.as_ref().map(|rescue| rescue.files.snapshot),
         from: home,
         repositories: manifest.repositories.clone(),
         rules,
@@ -363,19 +377,19 @@ pub async fn restore(
 }
 
 /// The canonical path of a folder; the path itself if it cannot be resolved.
-pub(crate) fn real(folder: &Path) -> PathBuf {
+pub(crate) fn canonical(folder: &Path) -> PathBuf {
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
 /// Refuses to replace files while a run holds the session.
-async fn refuse_if_running(world: &World, manifest: &Manifest) -> Result<(), Error> {
+async fn refuse_if_running(world: &Env, manifest: &Manifest) -> Result<(), Error> {
     let summary = match world.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok(()),
         other => other?,
     };
     let lease = world.store.lease(summary.id).await?;
-    if claim::verdict(world, &lease) == Verdict::Held {
-        return Err(Error::Busy {
+    if lease::verdict(world, &lease) == LeaseDecision::Held {
+        return Err(Error::RestoreWhileRunning {
             session: summary.id,
             name: summary.name,
         });
@@ -386,7 +400,7 @@ async fn refuse_if_running(world: &World, manifest: &Manifest) -> Result<(), Err
 /// Creates a checkpoint of `folder` before `manifest` is restored there. Works for any folder, and
 /// for sessions that no longer exist.
 async fn capture_before_restore(
-    world: &World,
+    world: &Env,
     manifest: &Manifest,
     folder: &Path,
     rules: &Rules,
@@ -405,11 +419,11 @@ async fn capture_before_restore(
         host: world.processes.host(),
         version: world.version.to_owned(),
         parent: Some(manifest.id),
-        workspace: start::text_of(folder)?,
+        workspace: start::path_text(folder)?,
         files: file_counts(&captured),
         repositories: captured.repositories,
         environment: environment(world),
-        papers: None,
+        attachments: None,
         origin: None,
         verified: Some(at),
         pruned: None,
@@ -428,7 +442,7 @@ pub struct Difference {
     /// Other facts that differ: name, first value, second value.
     pub others: Vec<(String, String, String)>,
     /// The differences of notes and finished steps, if both journals are readable here.
-    pub said: Option<said::Difference>,
+    pub notes: Option<notes_diff::Difference>,
 }
 
 /// Other facts that differ: name, first value, second value.
@@ -469,7 +483,7 @@ fn other_differences(from: &Manifest, to: &Manifest) -> Vec<(String, String, Str
     names.into_iter().filter(differs).map(both).collect()
 }
 
-pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Difference, Error> {
+pub async fn diff(world: &Env, from: &Manifest, to: &Manifest) -> Result<Difference, Error> {
     let files = world
         .snapshots
         .diff(from.files.snapshot, to.files.snapshot)
@@ -478,7 +492,7 @@ pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Diffe
     Ok(Difference {
         files,
         others: other_differences(from, to),
-        said: said::diff(world, from, to).await?,
+        notes: notes_diff::diff(world, from, to).await?,
         steps: i128::from(to.finished) - i128::from(from.finished),
         usage: Usage {
             input_tokens: less(to.usage.input_tokens, from.usage.input_tokens),
@@ -488,7 +502,7 @@ pub async fn diff(world: &World, from: &Manifest, to: &Manifest) -> Result<Diffe
     })
 }
 
-pub async fn content(world: &World, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
+pub async fn read_file(world: &Env, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
     let read = world.snapshots.read(manifest.files.snapshot, path.into());
     Ok(read.await?)
 }

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use segno_core::checkpoint::Trigger;
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, Suspension};
+use segno_core::journal::{Event, JournalEvent, Suspension};
 use segno_core::session::Status;
 use segno_core::step::Path;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::env::Env;
 use crate::observe::Observer;
 use crate::retention;
 use crate::spec::Checkpoints;
-use crate::world::World;
 use crate::{checkpoint, remote};
 
 /// How long unreferenced snapshot data stays before it is deleted.
@@ -36,7 +36,7 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// Starts the task that takes checkpoints.
     pub(crate) fn start(
-        world: &World,
+        world: &Env,
         policy: &Checkpoints,
         session: SessionId,
         inner: Arc<dyn Observer>,
@@ -89,7 +89,7 @@ impl Checkpointer {
 
 /// Takes a checkpoint for each queued trigger, and periodically.
 async fn run(
-    world: World,
+    world: Env,
     session: SessionId,
     policy: Checkpoints,
     mut triggers: mpsc::UnboundedReceiver<Trigger>,
@@ -122,17 +122,17 @@ async fn run(
 }
 
 /// Deletes unreferenced snapshot data, and reports if checkpoints still take too much space.
-async fn sweep_unreferenced(world: &World, observer: &dyn Observer) {
+async fn sweep_unreferenced(world: &Env, observer: &dyn Observer) {
     let swept = async {
         retention::sweep(world, GRACE).await?;
-        retention::excess(world).await
+        retention::bytes_over_limit(world).await
     };
     match swept.await {
         Ok(None) => {}
         Ok(Some(room)) => observer.notice(&format!(
             "checkpoints take {} MB, more than the {} MB that they should: `segno checkpoint prune --keep 3` lets go of old ones",
             room / 1_000_000,
-            world.retention.room / 1_000_000
+            world.retention.max_bytes / 1_000_000
         )),
         Err(error) => observer.notice(&format!("old checkpoints were not cleared away: {error}")),
     }
@@ -141,14 +141,14 @@ async fn sweep_unreferenced(world: &World, observer: &dyn Observer) {
 /// Takes a checkpoint, pushes it, and prunes old ones. Errors are reported, and the work is
 /// repeated the next time. Returns whether old checkpoints were pruned.
 pub(crate) async fn take_checkpoint(
-    world: &World,
+    world: &Env,
     session: SessionId,
     trigger: Trigger,
     observer: &dyn Observer,
 ) -> bool {
     let taken = async {
         let summary = world.store.summary(session).await?;
-        let taken = checkpoint::take(world, &summary, trigger, None, &|_, _| {}).await?;
+        let taken = checkpoint::create(world, &summary, trigger, None, &|_, _| {}).await?;
         Ok::<_, crate::Error>((summary, taken))
     };
     let (summary, taken) = match taken.await {
@@ -164,7 +164,7 @@ pub(crate) async fn take_checkpoint(
             taken.manifest.id
         ));
     }
-    if let Err(error) = remote::catch_up(world, session, &|_, _| {}).await {
+    if let Err(error) = remote::push_pending(world, session, &|_, _| {}).await {
         observer.notice(&format!("checkpoints are kept here, and not sent: {error}"));
     }
     let old = async {
@@ -179,7 +179,7 @@ pub(crate) async fn take_checkpoint(
 }
 
 impl Observer for Checkpointer {
-    fn entry(&self, session: SessionId, entry: &Entry) {
+    fn event(&self, session: SessionId, entry: &JournalEvent) {
         match &entry.event {
             Event::StepFinished(_) | Event::QuestionAnswered(_) => {
                 self.queue_checkpoint(&[Trigger::TaskComplete]);
@@ -206,7 +206,7 @@ impl Observer for Checkpointer {
             },
             _ => {}
         }
-        self.inner.entry(session, entry);
+        self.inner.event(session, entry);
     }
 
     fn planned(&self, steps: usize) {
@@ -221,8 +221,8 @@ impl Observer for Checkpointer {
         self.inner.suspended(session, path, suspension);
     }
 
-    fn words(&self, piece: &str) {
-        self.inner.words(piece);
+    fn text(&self, piece: &str) {
+        self.inner.text(piece);
     }
 
     fn notice(&self, message: &str) {

@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
-use segno_core::conversation::turns::{Speech, Turn, turns};
-use segno_core::conversation::{Answer, Entry, Outcome, words};
+use segno_core::conversation::turns::{ModelPart, Turn, turns};
+use segno_core::conversation::{Answer, ConversationItem, Outcome, plain_text};
 use segno_core::digest::Digest;
 use segno_core::ports::Random;
 
@@ -47,7 +47,7 @@ impl Fence {
 }
 
 /// The newest turns that fit, as text.
-pub(crate) fn history(entries: &[Entry]) -> String {
+pub(crate) fn history(entries: &[ConversationItem]) -> String {
     let (turns, _) = turns(entries);
     let (mut pieces, mut room, mut left) = (Vec::new(), MAX_HISTORY_BYTES, 0);
     for turn in turns.iter().rev() {
@@ -71,13 +71,13 @@ fn render_turn(turn: &Turn) -> String {
     let mut text = String::new();
     match turn {
         Turn::User { parts, .. } => {
-            let _ = writeln!(text, "[user] {}", truncate(&words(parts)));
+            let _ = writeln!(text, "[user] {}", truncate(&plain_text(parts)));
         }
         Turn::Assistant { parts, .. } => {
             for part in parts {
                 let _ = match part {
-                    Speech::Text(part) => writeln!(text, "[agent] {}", truncate(part)),
-                    Speech::Call(call) => {
+                    ModelPart::Text(part) => writeln!(text, "[agent] {}", truncate(part)),
+                    ModelPart::Call(call) => {
                         let input = call.input.to_string();
                         writeln!(text, "[agent uses {}] {}", call.name, truncate(&input))
                     }
@@ -90,7 +90,7 @@ fn render_turn(turn: &Turn) -> String {
                     text,
                     "[{}] {}",
                     outcome(answer),
-                    truncate(&words(&answer.parts))
+                    truncate(&plain_text(&answer.parts))
                 );
             }
         }
@@ -101,7 +101,7 @@ fn render_turn(turn: &Turn) -> String {
 fn outcome(answer: &Answer) -> &'static str {
     match answer.outcome {
         Outcome::Failed => "tool failed",
-        Outcome::Succeeded | Outcome::Unsaid => "tool answered",
+        Outcome::Succeeded | Outcome::Unknown => "tool answered",
     }
 }
 
@@ -115,7 +115,7 @@ fn truncate(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use segno_core::conversation::{Origin, Part, Said, Utterance};
+    use segno_core::conversation::{AssistantPart, ItemContent, Origin, Part};
     use segno_core::model::ToolCall;
     use serde_json::json;
 
@@ -129,9 +129,9 @@ mod tests {
         }
     }
 
-    fn user(text: &str) -> Entry {
-        Entry::new(Said::User {
-            origin: Origin::Person,
+    fn user(text: &str) -> ConversationItem {
+        ConversationItem::new(ItemContent::User {
+            origin: Origin::User,
             parts: vec![Part::Text { text: text.into() }],
         })
     }
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn history_keeps_newest_turns_and_counts_omitted() {
-        let call = Entry::new(Said::Assistant {
+        let call = ConversationItem::new(ItemContent::Assistant {
             message: None,
             model: None,
-            parts: vec![Utterance::Call(ToolCall {
+            parts: vec![AssistantPart::Call(ToolCall {
                 id: "c".into(),
                 name: "Bash".into(),
                 input: json!({"command": "ls"}),
@@ -167,10 +167,10 @@ mod tests {
             "{told}"
         );
         let agent = || {
-            Entry::new(Said::Assistant {
+            ConversationItem::new(ItemContent::Assistant {
                 message: None,
                 model: None,
-                parts: vec![Utterance::Text {
+                parts: vec![AssistantPart::Text {
                     text: "x".repeat(2 * MAX_MESSAGE_BYTES),
                 }],
                 usage: None,

@@ -9,17 +9,17 @@ mod reverse;
 use std::str::FromStr;
 
 use segno_core::journal::Seq;
-use segno_core::memo::Memo;
+use segno_core::note::Note;
 use segno_core::session::Summary;
 use serde::{Deserialize, Serialize};
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
-use crate::{memos, reconcile};
-pub use item::{Git, Item, Message, Note, Step};
+use crate::{notes, reconcile};
+pub use item::{Git, Item, Message, NoteItem, Step};
 
 /// The limit of items in a page.
-pub const MOST: usize = 100;
+pub const MAX_ITEMS: usize = 100;
 
 /// A page of this many bytes is full.
 const PAGE_BYTES: usize = 32 << 10;
@@ -118,7 +118,7 @@ struct PageBudget {
 impl PageBudget {
     fn new(limit: usize) -> Self {
         Self {
-            items: limit.clamp(1, MOST),
+            items: limit.clamp(1, MAX_ITEMS),
             bytes: PAGE_BYTES,
         }
     }
@@ -136,7 +136,7 @@ impl PageBudget {
 
 /// One page of a category: at most `limit` items, starting at `cursor` or at the newest.
 pub async fn read(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     category: Category,
     cursor: Option<Cursor>,
@@ -149,23 +149,23 @@ pub async fn read(
             return reverse::page(world, summary, cursor, budget, item::messages).await;
         }
         Category::GitChanges => return git_changes(world, summary).await,
-        _ => memos::handoff(world, summary).await?,
+        _ => notes::merged(world, summary).await?,
     };
     let all: Vec<Item> = match category {
-        Category::Decisions => item::notes(&handoff.decisions, Memo::Decision),
-        Category::Errors => item::notes(&handoff.errors, Memo::Error),
-        Category::Feedback => item::notes(&handoff.feedback, Memo::Feedback),
+        Category::Decisions => item::notes(&handoff.decisions, Note::Decision),
+        Category::Errors => item::notes(&handoff.errors, Note::Error),
+        Category::Feedback => item::notes(&handoff.feedback, Note::Feedback),
         Category::Todos => {
             let list = handoff
                 .list
                 .iter()
-                .map(|kept| item::note(kept, Memo::Todos));
-            let single = item::notes(&handoff.todos, Memo::Todo);
+                .map(|kept| item::note(kept, Note::Todos));
+            let single = item::notes(&handoff.todos, Note::Todo);
             list.chain(single).collect()
         }
         Category::Tests => {
             let tests = handoff.tests.iter();
-            tests.map(|kept| item::note(kept, Memo::Tests)).collect()
+            tests.map(|kept| item::note(kept, Note::Tests)).collect()
         }
         Category::GitChanges | Category::Steps | Category::Conversation => Vec::new(),
     };
@@ -193,11 +193,11 @@ fn page_of_notes(mut all: Vec<Item>, cursor: Option<Cursor>, mut budget: PageBud
 
 /// The current status of the workspace's repository, and how it differs from the end of the last
 /// run.
-async fn git_changes(world: &World, summary: &Summary) -> Result<Page, Error> {
+async fn git_changes(world: &Env, summary: &Summary) -> Result<Page, Error> {
     let folder = std::path::Path::new(&summary.workspace);
-    let state = crate::history::look(world, summary.id).await?;
-    let status = reconcile::look(world, folder, state.began()).await;
-    let Some(git) = item::git(&status, state.seen.as_ref()) else {
+    let state = crate::history::load_state(world, summary.id).await?;
+    let status = reconcile::workspace_status(world, folder, state.start_commit()).await;
+    let Some(git) = item::git(&status, state.workspace_status.as_ref()) else {
         return Ok(Page::empty());
     };
     Ok(Page {

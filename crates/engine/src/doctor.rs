@@ -9,14 +9,14 @@ use segno_core::session::Summary;
 use segno_core::state::State;
 use segno_core::store::{Finding, Severity};
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
 use crate::{history, trash};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     pub sessions: u64,
-    pub entries: u64,
+    pub events: u64,
     pub blobs: u64,
     /// The problems.
     pub findings: Vec<Finding>,
@@ -32,17 +32,14 @@ impl Report {
 }
 
 /// Verifies everything. Calls `progress` with the number of finished sessions, and of all sessions.
-pub async fn examine(
-    world: &World,
-    mut progress: impl FnMut(usize, usize),
-) -> Result<Report, Error> {
+pub async fn verify(world: &Env, mut progress: impl FnMut(usize, usize)) -> Result<Report, Error> {
     let mut report = Report {
         findings: world.store.examine().await?,
         ..Report::default()
     };
     let mut found = world.store.list().await?;
     // Sessions in the trash can be restored, so they must be undamaged, too.
-    for discarded in world.store.discarded().await?.into_iter().flatten() {
+    for discarded in world.store.list_trash().await?.into_iter().flatten() {
         found.push(match world.store.summary(discarded.session).await {
             Ok(summary) => Ok(Summary {
                 name: trash::name(&discarded),
@@ -57,7 +54,9 @@ pub async fn examine(
         match summary {
             Ok(summary) => {
                 report.sessions += 1;
-                if let Err(error) = verify(world, &summary, &mut report, &mut referred).await {
+                if let Err(error) =
+                    verify_session(world, &summary, &mut report, &mut referred).await
+                {
                     report.damage(
                         Some(summary.id),
                         format!("session {}", summary.name),
@@ -94,8 +93,8 @@ pub async fn examine(
     Ok(report)
 }
 
-async fn verify(
-    world: &World,
+async fn verify_session(
+    world: &Env,
     summary: &Summary,
     report: &mut Report,
     referred: &mut BTreeSet<Digest>,
@@ -103,15 +102,17 @@ async fn verify(
     let (session, status) = (summary.id, summary.status);
     let mut state = State::empty(session);
     let mut blobs = Vec::new();
-    history::follow(world, session, Head::genesis(session), |entry| {
-        report.entries += 1;
+    history::read_events(world, session, Head::genesis(session), |entry| {
+        report.events += 1;
         if let Some(Text::Blob { blob, bytes }) = entry.event.text() {
             blobs.push((*blob, *bytes, entry.seq));
         }
-        state.apply(&entry).map_err(|illegal| Error::Senseless {
-            session,
-            reason: illegal.to_string(),
-        })
+        state
+            .apply(&entry)
+            .map_err(|illegal| Error::InvalidJournal {
+                session,
+                reason: illegal.to_string(),
+            })
     })
     .await?;
     for (blob, bytes, seq) in blobs {
@@ -149,7 +150,7 @@ async fn verify(
             ),
         );
     }
-    if let Some(folded) = world.store.folded(session).await?
+    if let Some(folded) = world.store.cached_state(session).await?
         && folded.version == State::VERSION
         && folded.head == state.head
         && serde_json::from_str(&folded.body).ok().as_ref() != Some(&state)

@@ -1,8 +1,8 @@
 //! Detects what others changed in a workspace while its session had no active run.
 
 use segno_core::digest::Digest;
-use segno_core::journal::WorkspaceSeen;
-use segno_core::snapshot::Sight;
+use segno_core::journal::WorkspaceStatusRecorded;
+use segno_core::snapshot::WorkspaceStatus;
 
 /// What to do if the workspace differs from what the session left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,9 +17,9 @@ pub enum OnDrift {
 }
 
 /// The workspace status in its journaled form; `None` without a git repository.
-pub(crate) fn to_recorded(status: &Sight) -> Option<WorkspaceSeen> {
+pub(crate) fn to_recorded(status: &WorkspaceStatus) -> Option<WorkspaceStatusRecorded> {
     let repository = status.repository.as_ref()?;
-    Some(WorkspaceSeen {
+    Some(WorkspaceStatusRecorded {
         branch: repository.branch.clone(),
         commit: repository.commit.clone(),
         changed: status.changed.len() as u64,
@@ -28,7 +28,7 @@ pub(crate) fn to_recorded(status: &Sight) -> Option<WorkspaceSeen> {
 }
 
 /// The differences between the recorded and the current workspace status, in words.
-pub fn drift(before: &WorkspaceSeen, status: &Sight) -> Vec<String> {
+pub fn drift(before: &WorkspaceStatusRecorded, status: &WorkspaceStatus) -> Vec<String> {
     let Some(now) = to_recorded(status) else {
         return vec!["it is no git repository any more".to_owned()];
     };
@@ -66,8 +66,8 @@ mod tests {
 
     use super::*;
 
-    fn status(branch: &str, changed: &[&str]) -> Sight {
-        Sight {
+    fn status(branch: &str, changed: &[&str]) -> WorkspaceStatus {
+        WorkspaceStatus {
             repository: Some(Repository {
                 branch: Some(branch.into()),
                 commit: Some("c".into()),
@@ -92,7 +92,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            drift(&before, &Sight::default()),
+            drift(&before, &WorkspaceStatus::default()),
             ["it is no git repository any more"]
         );
     }

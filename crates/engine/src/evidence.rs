@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use segno_core::companion::{Companion, Health, Kept, Record};
+use segno_core::cli_agent::{CliAgent, Health, TranscriptCopy, TranscriptState};
 use segno_core::conversation::analysis::Unanswered;
 use segno_core::id::SessionId;
-use segno_core::ladder::Evidence;
-use segno_core::state::Native;
+use segno_core::resume::Evidence;
+use segno_core::state::NativeConversation;
 
-use crate::checkpoint::records;
+use crate::checkpoint::transcripts;
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
 
 /// What is left of a conversation.
 #[derive(Default)]
@@ -18,9 +18,9 @@ pub(crate) struct FoundConversation {
     /// The facts that decide about the resume strategy.
     pub(crate) evidence: Evidence,
     /// A stored copy of the program's transcript, if the program itself has none.
-    pub(crate) copy: Option<Kept>,
+    pub(crate) copy: Option<TranscriptCopy>,
     /// What is in the transcript to resume from: the program's own, or the copy.
-    pub(crate) record: Option<Record>,
+    pub(crate) record: Option<TranscriptState>,
     /// The workspace of the conversation, if the step continues in another one.
     pub(crate) moved_from: Option<String>,
 }
@@ -28,17 +28,17 @@ pub(crate) struct FoundConversation {
 impl FoundConversation {
     /// For a conversation of which the program has no transcript, and of which there may be a copy.
     pub(crate) async fn from_copy(
-        cli_agent: &dyn Companion,
-        native: &Native,
-        copy: Option<Kept>,
+        cli_agent: &dyn CliAgent,
+        native: &NativeConversation,
+        copy: Option<TranscriptCopy>,
         workspace: &Path,
     ) -> Self {
         let mut found = Self {
             moved_from: moved_from(native, workspace),
             evidence: Evidence {
                 id: Some(native.id.clone()),
-                other_agent: native.program != cli_agent.program(),
-                gauge: native.context,
+                other_agent: native.program != cli_agent.kind(),
+                context_usage: native.context,
                 ..Evidence::default()
             },
             ..Self::default()
@@ -48,21 +48,21 @@ impl FoundConversation {
     }
 
     /// Uses a stored copy as the transcript, if it can be resumed from.
-    async fn use_copy(&mut self, cli_agent: &dyn Companion, copy: Option<Kept>) {
-        let (Some(copy), Some(records)) = (copy, cli_agent.records()) else {
+    async fn use_copy(&mut self, cli_agent: &dyn CliAgent, copy: Option<TranscriptCopy>) {
+        let (Some(copy), Some(records)) = (copy, cli_agent.transcript_files()) else {
             return;
         };
-        if let Ok(record) = records.look(&copy.record).await
-            && matches!(record.health, Health::Whole | Health::Damaged(_))
+        if let Ok(record) = records.inspect_copy(&copy.transcript).await
+            && matches!(record.health, Health::Intact | Health::Damaged(_))
         {
-            self.evidence.copy = true;
+            self.evidence.has_copy = true;
             (self.copy, self.record) = (Some(copy), Some(record));
         }
     }
 
     /// The size in bytes of the transcript to resume from.
     pub(crate) fn bytes(&self) -> u64 {
-        let copy = self.copy.as_ref().map(|copy| copy.record.len() as u64);
+        let copy = self.copy.as_ref().map(|copy| copy.transcript.len() as u64);
         let record = self.record.as_ref().map(|record| record.bytes);
         copy.or(record).unwrap_or_default()
     }
@@ -78,7 +78,7 @@ impl FoundConversation {
         };
         let mut all = recorded.clone();
         // If the transcript uses other ids, the same call would be listed twice.
-        if let Some(named) = &record.named {
+        if let Some(named) = &record.known_ids {
             let is_in_transcript = |call: &Unanswered| named.contains(&call.id);
             all.extend(reported.into_iter().filter(|call| !is_in_transcript(call)));
         }
@@ -89,19 +89,19 @@ impl FoundConversation {
 /// Collects what is left of a conversation, if there is one, before the step continues in
 /// `workspace`.
 pub(crate) async fn collect(
-    world: &World,
+    world: &Env,
     session: SessionId,
-    cli_agent: &dyn Companion,
-    native: Option<&Native>,
+    cli_agent: &dyn CliAgent,
+    native: Option<&NativeConversation>,
     workspace: &Path,
 ) -> Result<FoundConversation, Error> {
     let Some(native) = native else {
         return Ok(FoundConversation::default());
     };
-    let other_agent = native.program != cli_agent.program();
+    let other_agent = native.program != cli_agent.kind();
     let (mut health, mut record) = (None, None);
     if !other_agent {
-        let reading = cli_agent.record(&native.id, workspace);
+        let reading = cli_agent.transcript_state(&native.id, workspace);
         match reading.await {
             Ok(transcript) => {
                 health = transcript.as_ref().map(|record| record.health.clone());
@@ -112,15 +112,15 @@ pub(crate) async fn collect(
     }
     let copy = match health {
         None | Some(Health::Empty) if !other_agent => {
-            records::newest(world, session, native).await?
+            transcripts::newest_transcript(world, session, native).await?
         }
         _ => None,
     };
     let evidence = Evidence {
         id: Some(native.id.clone()),
         other_agent,
-        record: health,
-        gauge: native.context,
+        transcript: health,
+        context_usage: native.context,
         ..Evidence::default()
     };
     let mut found = FoundConversation {
@@ -135,6 +135,6 @@ pub(crate) async fn collect(
 
 /// Programs find a conversation by its id, whichever folder it started in, so that their transcript
 /// stays valid after a move; only the agent must be told.
-fn moved_from(native: &Native, workspace: &Path) -> Option<String> {
+fn moved_from(native: &NativeConversation, workspace: &Path) -> Option<String> {
     (Path::new(&native.folder) != workspace).then(|| native.folder.clone())
 }

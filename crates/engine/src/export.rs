@@ -8,10 +8,10 @@ use segno_core::journal::{Head, Text};
 use segno_core::session::{Status, Summary};
 use segno_core::store::Error as StoreError;
 
+use crate::env::Env;
 use crate::error::Error;
 use crate::history::PAGE;
-use crate::world::World;
-use crate::{claim, pen};
+use crate::{journal, lease};
 
 #[derive(Debug)]
 pub struct Export {
@@ -28,7 +28,7 @@ pub struct Export {
 /// Exports a session and verifies every record. Calls `progress` with the number of finished
 /// events, and of all events.
 pub async fn export(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     progress: impl FnMut(u64, u64),
 ) -> Result<Export, Error> {
@@ -36,20 +36,20 @@ pub async fn export(
     let lease = world.store.lease(session).await?;
     // Read once: a run may continue to append, and later events are not in the file.
     let summary = world.store.summary(session).await?;
-    let running = claim::standing(world, &summary, &lease) == Status::Running;
+    let running = lease::effective_status(world, &summary, &lease) == Status::Running;
     up_to(world, &summary, summary.head, running, progress).await
 }
 
 /// Like [`export`], up to an event of the journal.
 pub(crate) async fn up_to(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     end: Head,
     running: bool,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Export, Error> {
     let session = summary.id;
-    let unwritable = |error: bundle::Error| Error::Unexportable {
+    let unwritable = |error: bundle::Error| Error::ExportFailed {
         name: summary.name.clone(),
         error,
     };
@@ -85,7 +85,7 @@ pub(crate) async fn up_to(
         return Err(damaged(summary, &"it does not end where it should"));
     }
     for (digest, text) in &texts {
-        let text = pen::recall(world, text).await?;
+        let text = journal::load_text(world, text).await?;
         writer.text(*digest, &text).map_err(unwritable)?;
     }
     Ok(Export {

@@ -1,20 +1,20 @@
 //! Opens a session: reads, verifies and folds its journal.
 
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Head};
-use segno_core::state::{Finished, State};
+use segno_core::journal::{Head, JournalEvent};
+use segno_core::state::{FinishedSteps, State};
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
 
 /// How many events are read at a time.
 pub(crate) const PAGE: usize = 2000;
 
 /// A session's state, from the newest stored fold and the events after it. Cheap for journals of
 /// any length. Good for display, not as the base of a run.
-pub async fn look(world: &World, session: SessionId) -> Result<State, Error> {
+pub async fn load_state(world: &Env, session: SessionId) -> Result<State, Error> {
     let end = world.store.summary(session).await?.head;
-    let folded = world.store.folded(session).await?;
+    let folded = world.store.cached_state(session).await?;
     let kept = folded
         .filter(|folded| folded.version == State::VERSION && folded.head.seq <= end.seq)
         .and_then(|folded| {
@@ -23,7 +23,7 @@ pub async fn look(world: &World, session: SessionId) -> Result<State, Error> {
         });
     // A stored fold that the journal does not continue is discarded, not trusted.
     if let Some(mut state) = kept
-        && follow(world, session, state.head, |entry| {
+        && read_events(world, session, state.head, |entry| {
             apply(&mut state, session, entry)
         })
         .await
@@ -32,7 +32,7 @@ pub async fn look(world: &World, session: SessionId) -> Result<State, Error> {
         return Ok(state);
     }
     let mut state = State::empty(session);
-    follow(world, session, state.head, |entry| {
+    read_events(world, session, state.head, |entry| {
         apply(&mut state, session, entry)
     })
     .await?;
@@ -41,9 +41,12 @@ pub async fn look(world: &World, session: SessionId) -> Result<State, Error> {
 
 /// A session's state and finished steps, with every event verified from the first on. A run never
 /// starts from a cache (P7, P9).
-pub async fn open(world: &World, session: SessionId) -> Result<(State, Finished), Error> {
-    let (mut state, mut finished) = (State::empty(session), Finished::default());
-    follow(world, session, state.head, |entry| {
+pub async fn load_verified(
+    world: &Env,
+    session: SessionId,
+) -> Result<(State, FinishedSteps), Error> {
+    let (mut state, mut finished) = (State::empty(session), FinishedSteps::default());
+    read_events(world, session, state.head, |entry| {
         finished.apply(&entry);
         apply(&mut state, session, entry)
     })
@@ -52,11 +55,11 @@ pub async fn open(world: &World, session: SessionId) -> Result<(State, Finished)
 }
 
 /// Reads all events after `head` in pages and passes each to `each`.
-pub async fn follow(
-    world: &World,
+pub async fn read_events(
+    world: &Env,
     session: SessionId,
     mut head: Head,
-    mut each: impl FnMut(Entry) -> Result<(), Error>,
+    mut each: impl FnMut(JournalEvent) -> Result<(), Error>,
 ) -> Result<Head, Error> {
     loop {
         let page = world.store.read(session, head, PAGE).await?;
@@ -75,9 +78,11 @@ pub async fn follow(
     clippy::needless_pass_by_value,
     reason = "entries are handed over one by one"
 )]
-fn apply(state: &mut State, session: SessionId, entry: Entry) -> Result<(), Error> {
-    state.apply(&entry).map_err(|illegal| Error::Senseless {
-        session,
-        reason: illegal.to_string(),
-    })
+fn apply(state: &mut State, session: SessionId, entry: JournalEvent) -> Result<(), Error> {
+    state
+        .apply(&entry)
+        .map_err(|illegal| Error::InvalidJournal {
+            session,
+            reason: illegal.to_string(),
+        })
 }

@@ -10,11 +10,11 @@ use segno_core::bundle::{self, Bundle};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Head, Record};
 use segno_core::session::{Status, Summary};
-use segno_core::store::{Batch, Error as StoreError, Hold, New};
+use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession};
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
-use crate::{claim, pen, relocate, start};
+use crate::{journal, lease, relocate, start};
 
 /// An imported session.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub fn read(place: &str, bytes: &[u8]) -> Result<Bundle, Error> {
             found,
             known: bundle::VERSION,
         }),
-        error => Error::Unimportable {
+        error => Error::InvalidSessionFile {
             place: place.to_owned(),
             error,
         },
@@ -49,7 +49,7 @@ pub fn read(place: &str, bytes: &[u8]) -> Result<Bundle, Error> {
 /// Creates the session of a file. If its name is taken and was not requested, a number is appended.
 /// Calls `progress` with the number of stored texts, and of all texts.
 pub async fn import(
-    world: &World,
+    world: &Env,
     bundle: Bundle,
     wanted: Option<Name>,
     mut progress: impl FnMut(u64, u64),
@@ -80,11 +80,11 @@ pub async fn import(
         status: state.status,
         spec_digest: state.spec_digest,
         workspace: None,
-        lease: Hold::Release,
-        folded: Some(pen::fold(&state)),
-        taken: Vec::new(),
+        lease: LeaseUpdate::Release,
+        cached_state: Some(journal::to_folded(&state)),
+        handled_messages: Vec::new(),
     };
-    let new = New {
+    let new = NewSession {
         id: session,
         name: wanted.clone().unwrap_or(header.name),
         kind: created.kind,
@@ -112,7 +112,7 @@ pub async fn import(
 /// Like [`import`], and gives the session a folder on this machine, if `into` is set. Continues an
 /// import that was killed.
 pub async fn import_into(
-    world: &World,
+    world: &Env,
     bundle: Bundle,
     wanted: Option<Name>,
     into: Option<PathBuf>,
@@ -127,7 +127,7 @@ pub async fn import_into(
             let lease = world.store.lease(summary.id).await?;
             Imported {
                 session: summary.id,
-                status: claim::standing(world, &summary, &lease),
+                status: lease::effective_status(world, &summary, &lease),
                 name: summary.name,
                 workspace: summary.workspace,
                 records: summary.head.seq.0,
@@ -138,16 +138,16 @@ pub async fn import_into(
     };
     let summary = world.store.summary(imported.session).await?;
     relocate::relocate(world, &summary, &into).await?;
-    imported.workspace = start::text_of(&into)?;
+    imported.workspace = start::path_text(&into)?;
     Ok(imported)
 }
 
 /// Creates a session, and returns its name: the given one, or the first numbered one that is free.
-pub(crate) async fn create(world: &World, new: New, is_given: bool) -> Result<Name, Error> {
+pub(crate) async fn create(world: &Env, new: NewSession, is_given: bool) -> Result<Name, Error> {
     let family = new.name.clone();
     for number in 1.. {
         let name = family.numbered(number);
-        let new = New {
+        let new = NewSession {
             name: name.clone(),
             ..new.clone()
         };
@@ -168,7 +168,7 @@ pub enum Relation {
     /// The local journal continues where the file ends.
     Ahead,
     /// The journals have diverged.
-    Apart,
+    Diverged,
     /// The local session is in the trash.
     InTrash,
 }
@@ -185,19 +185,19 @@ pub enum Existing {
 
 /// How far an earlier import of the session came. Refuses a session that has continued or diverged.
 pub async fn find_existing(
-    world: &World,
+    world: &Env,
     bundle: &Bundle,
     into: Option<&Path>,
 ) -> Result<Existing, Error> {
     let session = bundle.header.session;
     match refuse_existing(world, bundle).await {
         Ok(()) => Ok(Existing::Absent),
-        Err(Error::Exists {
+        Err(Error::SessionExists {
             relation: Relation::Same,
             ..
         }) => Ok(Existing::Imported(world.store.summary(session).await?)),
         Err(
-            error @ Error::Exists {
+            error @ Error::SessionExists {
                 relation: Relation::Ahead,
                 ..
             },
@@ -208,7 +208,7 @@ pub async fn find_existing(
             if into != Some(PathBuf::from(&summary.workspace)) || summary.head.seq.0 != end + 1 {
                 return Err(error);
             }
-            match world.store.entry(session, summary.head.seq).await?.event {
+            match world.store.event(session, summary.head.seq).await?.event {
                 Event::SessionMoved(_) => Ok(Existing::Moved(summary)),
                 _ => Err(error),
             }
@@ -218,9 +218,9 @@ pub async fn find_existing(
 }
 
 /// Refuses a session whose id exists here; the error says how the two are related.
-pub(crate) async fn refuse_existing(world: &World, bundle: &Bundle) -> Result<(), Error> {
+pub(crate) async fn refuse_existing(world: &Env, bundle: &Bundle) -> Result<(), Error> {
     let session = bundle.header.session;
-    let trashed = world.store.discarded().await?;
+    let trashed = world.store.list_trash().await?;
     let trashed = trashed.into_iter().flatten();
     let discarded = trashed
         .into_iter()
@@ -238,7 +238,7 @@ pub(crate) async fn refuse_existing(world: &World, bundle: &Bundle) -> Result<()
         }
         Err(error) => return Err(error.into()),
     };
-    Err(Error::Exists {
+    Err(Error::SessionExists {
         session,
         name,
         relation,
@@ -248,7 +248,7 @@ pub(crate) async fn refuse_existing(world: &World, bundle: &Bundle) -> Result<()
 }
 
 async fn compare_journals(
-    world: &World,
+    world: &Env,
     session: SessionId,
     here: Head,
     there: &[Record],
@@ -264,13 +264,13 @@ async fn compare_journals(
         return Ok(if is_prefix {
             Relation::Behind
         } else {
-            Relation::Apart
+            Relation::Diverged
         });
     }
-    let entry = world.store.entry(session, end.seq).await?;
+    let entry = world.store.event(session, end.seq).await?;
     Ok(if entry.head() == end {
         Relation::Ahead
     } else {
-        Relation::Apart
+        Relation::Diverged
     })
 }

@@ -12,8 +12,8 @@ use tokio::sync::Mutex;
 
 use crate::artifacts;
 use crate::error::Error;
-use crate::flow::Flow;
 use crate::spec::{Notes as Policy, NotesFormat};
+use crate::steps::Runner;
 
 /// The largest notes file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -55,30 +55,30 @@ impl NotesFile {
     }
 
     /// Whether a step has its note.
-    pub(crate) async fn has(&self, flow: &Flow, step: &str) -> Result<bool, Error> {
+    pub(crate) async fn has(&self, flow: &Runner, step: &str) -> Result<bool, Error> {
         let mut file = self.file.lock().await;
         let file = self.open(flow, &mut file)?;
         Ok(file.marks.contains(&mark(flow, step)))
     }
 
     /// Adds a note, unless the step has one.
-    pub(crate) async fn add(&self, flow: &Flow, note: StepNote<'_>) -> Result<(), Error> {
+    pub(crate) async fn add(&self, flow: &Runner, note: StepNote<'_>) -> Result<(), Error> {
         let mut file = self.file.lock().await;
         let file = self.open(flow, &mut file)?;
         let mark = mark(flow, note.step);
         if !file.marks.insert(mark.clone()) {
             return Ok(());
         }
-        let (now, number) = (flow.world.clock.now(), file.notes.len() + 1);
+        let (now, number) = (flow.env.clock.now(), file.notes.len() + 1);
         file.notes.push(self.render(&note, &mark, now, number));
         let text = file.notes.concat();
         let replaced =
-            artifacts::replace_file(&flow.world, flow.session, &file.path, text.as_bytes());
+            artifacts::replace_file(&flow.env, flow.session, &file.path, text.as_bytes());
         replaced.map_err(|error| self.unusable(error.to_string()))
     }
 
     /// The newest notes as prompt text; empty if there are none.
-    pub(crate) async fn prompt_text(&self, flow: &Flow) -> Result<String, Error> {
+    pub(crate) async fn prompt_text(&self, flow: &Runner) -> Result<String, Error> {
         let mut file = self.file.lock().await;
         let file = self.open(flow, &mut file)?;
         let from = file.notes.len().saturating_sub(self.policy.include_last);
@@ -90,12 +90,12 @@ impl NotesFile {
 
     fn open<'a>(
         &self,
-        flow: &Flow,
+        flow: &Runner,
         file: &'a mut Option<ParsedFile>,
     ) -> Result<&'a mut ParsedFile, Error> {
         if file.is_none() {
             let path = artifacts::resolve_path(&flow.workspace, &self.policy.file)?;
-            let text = match flow.world.disk.read(&path, MAX_FILE_BYTES) {
+            let text = match flow.env.disk.read(&path, MAX_FILE_BYTES) {
                 Ok(bytes) => {
                     String::from_utf8(bytes).map_err(|error| self.unusable(error.to_string()))?
                 }
@@ -180,7 +180,7 @@ impl NotesFile {
 }
 
 /// The mark that identifies a note.
-fn mark(flow: &Flow, step: &str) -> String {
+fn mark(flow: &Runner, step: &str) -> String {
     format!("{}/{step}", flow.session)
 }
 

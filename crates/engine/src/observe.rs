@@ -1,13 +1,13 @@
 //! Lets others observe a run.
 
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Suspension};
+use segno_core::journal::{JournalEvent, Suspension};
 use segno_core::step::Path;
 
 /// Observes a run. Events are shown once they are durable, never before (P14).
 pub trait Observer: Send + Sync {
     /// An event is durable.
-    fn entry(&self, session: SessionId, entry: &Entry);
+    fn event(&self, session: SessionId, entry: &JournalEvent);
 
     /// The number of steps, where it is known in advance.
     fn planned(&self, steps: usize) {
@@ -26,7 +26,7 @@ pub trait Observer: Send + Sync {
 
     /// A piece of an agent's text, before it is in the journal. A retry after a failure repeats
     /// pieces.
-    fn words(&self, piece: &str) {
+    fn text(&self, piece: &str) {
         let _ = piece;
     }
 
@@ -35,10 +35,10 @@ pub trait Observer: Send + Sync {
 }
 
 /// Observes nothing.
-pub struct Quiet;
+pub struct NoObserver;
 
-impl Observer for Quiet {
-    fn entry(&self, _: SessionId, _: &Entry) {}
+impl Observer for NoObserver {
+    fn event(&self, _: SessionId, _: &JournalEvent) {}
 
     fn notice(&self, _: &str) {}
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 use segno_core::checkpoint::{Manifest, Trigger};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Run, StopMode, StopRequested};
-use segno_core::lease::{Liveness, Owner, Verdict};
+use segno_core::lease::{LeaseDecision, Liveness, Owner};
 use segno_core::session::{Status, Summary};
-use segno_core::store::Message;
+use segno_core::store::InboxMessage;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
-use crate::{checkpoint, claim};
+use crate::{checkpoint, lease};
 
 /// How often [`wait`] checks whether a run has stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -47,15 +47,15 @@ pub struct Paused {
 }
 
 /// The session that runs in a folder.
-pub async fn running(world: &World, workspace: &Path) -> Result<Summary, Error> {
-    let mut found = claim::at_work(world, workspace).await?;
+pub async fn running(world: &Env, workspace: &Path) -> Result<Summary, Error> {
+    let mut found = lease::active_sessions(world, workspace).await?;
     match (found.pop(), &found[..]) {
         (Some((one, _)), []) => Ok(one),
         (Some(one), others) => Err(Error::Ambiguous {
             reference: workspace.display().to_string(),
             candidates: others.iter().chain([&one]).map(id_and_name).collect(),
         }),
-        (None, _) => Err(Error::NothingRuns {
+        (None, _) => Err(Error::NoRunningSession {
             workspace: workspace.to_owned(),
         }),
     }
@@ -66,12 +66,17 @@ fn id_and_name((summary, _): &(Summary, Owner)) -> (SessionId, Name) {
 }
 
 /// Sends a pause request to the run of a session.
-pub async fn ask(world: &World, summary: &Summary, request: Request) -> Result<SentRequest, Error> {
+pub async fn request(
+    world: &Env,
+    summary: &Summary,
+    request: Request,
+) -> Result<SentRequest, Error> {
     let lease = world.store.lease(summary.id).await?;
-    let (Verdict::Held, Some(owner)) = (claim::verdict(world, &lease), lease.owner.clone()) else {
+    let (LeaseDecision::Held, Some(owner)) = (lease::verdict(world, &lease), lease.owner.clone())
+    else {
         return Err(Error::NotRunning {
             name: summary.name.clone(),
-            status: claim::standing(world, summary, &lease),
+            status: lease::effective_status(world, summary, &lease),
         });
     };
     let reason = request.reason.map(|reason| {
@@ -79,7 +84,7 @@ pub async fn ask(world: &World, summary: &Summary, request: Request) -> Result<S
         let reason = world.redactor.redact(&reason);
         reason.chars().take(MAX_REASON).collect()
     });
-    let message = Message::Stop(StopRequested {
+    let message = InboxMessage::Stop(StopRequested {
         by: request.by,
         mode: request.mode,
         status: Status::Paused,
@@ -97,12 +102,12 @@ pub async fn ask(world: &World, summary: &Summary, request: Request) -> Result<S
 }
 
 /// Waits until the run has released the session, and until its checkpoint exists.
-pub async fn wait(world: &World, summary: &Summary, sent: &SentRequest) -> Result<Paused, Error> {
+pub async fn wait(world: &Env, summary: &Summary, sent: &SentRequest) -> Result<Paused, Error> {
     let summary = loop {
         let lease = world.store.lease(summary.id).await?;
-        if lease.run != sent.run || claim::verdict(world, &lease) != Verdict::Held {
+        if lease.run != sent.run || lease::verdict(world, &lease) != LeaseDecision::Held {
             let summary = world.store.summary(summary.id).await?;
-            let status = claim::standing(world, &summary, &lease);
+            let status = lease::effective_status(world, &summary, &lease);
             break Summary { status, ..summary };
         }
         world.clock.sleep(POLL_INTERVAL).await;
@@ -119,7 +124,7 @@ pub async fn wait(world: &World, summary: &Summary, sent: &SentRequest) -> Resul
 
 /// The checkpoint that the run creates at its end; created here if the run is gone without one.
 async fn wait_for_checkpoint(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     sent: &SentRequest,
 ) -> Result<Manifest, Error> {
@@ -131,7 +136,7 @@ async fn wait_for_checkpoint(
             return Ok(newest);
         }
         if !works {
-            let taken = checkpoint::take(world, summary, Trigger::Pause, None, &|_, _| {});
+            let taken = checkpoint::create(world, summary, Trigger::Pause, None, &|_, _| {});
             return Ok(taken.await?.manifest);
         }
         world.clock.sleep(POLL_INTERVAL).await;

@@ -3,25 +3,25 @@
 
 use std::path::Path as FilePath;
 
-use segno_core::companion::{Companion, Gauge, Program};
+use segno_core::cli_agent::{CliAgent, CliAgentKind, ContextUsage};
 use segno_core::id::SessionId;
 use segno_core::journal::Suspension;
-use segno_core::ladder::{self, Rung};
-use segno_core::lease::{Owner, Verdict};
+use segno_core::lease::{LeaseDecision, Owner};
+use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
 use segno_core::session::{Status, Summary};
-use segno_core::snapshot::Sight;
-use segno_core::state::{Open, State};
+use segno_core::snapshot::WorkspaceStatus;
+use segno_core::state::{OpenStep, State};
 use segno_core::step::Path;
 use segno_core::usage::{Cost, Price, Usage};
 
-use crate::checkpoint::records::of_papers;
+use crate::checkpoint::transcripts::find_transcript;
 use crate::drift::drift;
+use crate::env::{AgentDriver, Env};
 use crate::error::Error;
 use crate::evidence::FoundConversation;
 use crate::resume::{self, OnLimit, Options};
 use crate::spec::{Provider, Workflow};
-use crate::world::{Speaker, World};
-use crate::{claim, evidence, history, reconcile, relocate};
+use crate::{evidence, history, lease, reconcile, relocate};
 
 /// Bytes per token, where no one counted.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -41,7 +41,7 @@ pub struct Plan {
     /// The unfinished steps, which would continue.
     pub steps: Vec<StepPlan>,
     /// The workspace status.
-    pub sight: Sight,
+    pub workspace_status: WorkspaceStatus,
     /// What others changed in the workspace since the session's last run; `None` if that is
     /// unknown.
     pub drift: Option<Vec<String>>,
@@ -53,35 +53,35 @@ pub struct StepPlan {
     pub path: Path,
     /// The agent that would execute it.
     pub agent: String,
-    pub way: Way,
+    pub continuation: Continuation,
     /// The rate limit to wait for first, if there is one.
     pub suspended: Option<Suspension>,
 }
 
 /// How a step continues.
 #[derive(Debug, Clone)]
-pub enum Way {
+pub enum Continuation {
     /// It starts from the beginning: its agent keeps no conversation.
-    Again,
+    Restart,
     /// With the conversation of an API model, from the journal.
     Journal,
     /// With an agent that took it over and keeps no conversation: it receives the earlier
     /// conversation as text.
-    Told,
+    AsText,
     /// With a CLI agent, by a resume strategy.
-    Ladder(Box<Climb>),
+    CliAgent(Box<CliAgentPlan>),
 }
 
 /// How a CLI agent resumes.
 #[derive(Debug, Clone)]
-pub struct Climb {
-    pub program: Program,
+pub struct CliAgentPlan {
+    pub program: CliAgentKind,
     /// The program's id for the conversation, if it reported one.
-    pub native: Option<String>,
+    pub conversation_id: Option<String>,
     /// The chosen strategy, why better ones do not hold, and what is lost.
-    pub plan: ladder::Plan,
+    pub plan: StrategyPlan,
     /// How full the context was.
-    pub gauge: Option<Gauge>,
+    pub context_usage: Option<ContextUsage>,
     /// The workspace of the conversation, if the step continues in another one.
     pub moved_from: Option<String>,
     /// What the agent reads before it does anything.
@@ -103,61 +103,62 @@ pub struct Estimate {
 
 /// Where the copies of transcripts are.
 #[derive(Clone, Copy)]
-pub(crate) enum Kept<'a> {
+pub(crate) enum TranscriptCopies<'a> {
     /// Stored with this session.
     Session(SessionId),
     /// In these attachments, by name: the session does not exist yet.
-    Papers(&'a [(String, Vec<u8>)]),
+    Attachments(&'a [(String, Vec<u8>)]),
 }
 
 /// Plans a resume. Changes nothing and calls no agent.
-pub async fn plan(world: &World, summary: &Summary, options: &Options) -> Result<Plan, Error> {
+pub async fn plan(world: &Env, summary: &Summary, options: &Options) -> Result<Plan, Error> {
     resume::check_resumable(summary)?;
-    let state = history::look(world, summary.id).await?;
-    let workflow = resume::kept_spec(world, summary.id, &state).await?;
-    relocate::is_there(summary, &workflow, &summary.workspace)?;
+    let state = history::load_state(world, summary.id).await?;
+    let workflow = resume::recorded_spec(world, summary.id, &state).await?;
+    relocate::check_workspace_exists(summary, &workflow, &summary.workspace)?;
     let lease = world.store.lease(summary.id).await?;
-    let held = claim::verdict(world, &lease) == Verdict::Held;
-    let sight = reconcile::look(world, FilePath::new(&summary.workspace), None).await;
-    let kept = Kept::Session(summary.id);
+    let held = lease::verdict(world, &lease) == LeaseDecision::Held;
+    let sight = reconcile::workspace_status(world, FilePath::new(&summary.workspace), None).await;
+    let kept = TranscriptCopies::Session(summary.id);
     let steps = steps(world, &workflow, &state, kept, options).await?;
     Ok(Plan {
-        status: claim::standing(world, summary, &lease),
+        status: lease::effective_status(world, summary, &lease),
         held_by: lease.owner.filter(|_| held),
         finished: state.finished,
         steps,
         drift: drift_since_last_run(&state, &sight),
-        sight,
+        workspace_status: sight,
     })
 }
 
 /// How the unfinished steps would continue.
 pub(crate) async fn steps(
-    world: &World,
+    world: &Env,
     workflow: &Workflow,
     state: &State,
-    kept: Kept<'_>,
+    kept: TranscriptCopies<'_>,
     options: &Options,
 ) -> Result<Vec<StepPlan>, Error> {
     let mut steps = Vec::new();
-    for (path, open) in &state.open {
+    for (path, open) in &state.open_steps {
         let way = continuation(world, kept, workflow, state, open, options).await?;
-        let agent = options.with.as_ref().unwrap_or(&open.agent);
+        let agent = options.agent.as_ref().unwrap_or(&open.agent);
         // Only a rate limit of the agent that would be called counts.
         let asked = match &way {
-            Way::Ladder(climb) => Some(climb.program.as_str()),
-            Way::Again | Way::Journal | Way::Told => workflow
+            Continuation::CliAgent(climb) => Some(climb.program.as_str()),
+            Continuation::Restart | Continuation::Journal | Continuation::AsText => workflow
                 .agents
                 .get(agent)
                 .map(|agent| agent.provider.name()),
         };
         let waits = |of: &Suspension| {
-            options.on_limit != Some(OnLimit::Ask) && asked.is_none_or(|asked| asked == of.provider)
+            options.on_limit != Some(OnLimit::RetryNow)
+                && asked.is_none_or(|asked| asked == of.provider)
         };
         steps.push(StepPlan {
             path: path.clone(),
             agent: agent.clone(),
-            way,
+            continuation: way,
             suspended: open.suspended(world.clock.now()).filter(waits),
         });
     }
@@ -165,23 +166,26 @@ pub(crate) async fn steps(
 }
 
 /// What others changed in the workspace since the session's last run.
-pub(crate) fn drift_since_last_run(state: &State, sight: &Sight) -> Option<Vec<String>> {
-    state.seen.as_ref().map(|seen| drift(seen, sight))
+pub(crate) fn drift_since_last_run(state: &State, sight: &WorkspaceStatus) -> Option<Vec<String>> {
+    state
+        .workspace_status
+        .as_ref()
+        .map(|seen| drift(seen, sight))
 }
 
 async fn continuation(
-    world: &World,
-    kept: Kept<'_>,
+    world: &Env,
+    kept: TranscriptCopies<'_>,
     workflow: &Workflow,
     state: &State,
-    open: &Open,
+    open: &OpenStep,
     options: &Options,
-) -> Result<Way, Error> {
-    let taken_over = options.with.as_deref();
+) -> Result<Continuation, Error> {
+    let taken_over = options.agent.as_deref();
     let provider = match (taken_over, workflow.agents.get(&open.agent)) {
         (Some(name), _) => resume::replacement_provider(workflow, name)?,
         (None, Some(agent)) => agent.provider.clone(),
-        (None, None) => return Ok(Way::Again),
+        (None, None) => return Ok(Continuation::Restart),
     };
     let created = state.created.as_ref();
     let folder = created.map_or("", |created| created.spec_path.as_str());
@@ -189,24 +193,24 @@ async fn continuation(
     let own = match &provider {
         Provider::Program { .. } | Provider::Acp { .. } => {
             match world.drivers.driver(&provider, folder)? {
-                Speaker::Companion(cli_agent) => Some(cli_agent),
-                Speaker::Agent(_) | Speaker::Model(_) => None,
+                AgentDriver::CliAgent(cli_agent) => Some(cli_agent),
+                AgentDriver::Stateless(_) | AgentDriver::Model(_) => None,
             }
         }
         Provider::Api(_) | Provider::Command { .. } | Provider::Scripted { .. } => None,
     };
-    let cli_agent = match open.with().filter(|_| taken_over.is_none()) {
-        Some(last) if own.as_ref().is_none_or(|own| own.program() != last) => {
-            world.drivers.companion(last).or(own)
+    let cli_agent = match open.current_cli_agent().filter(|_| taken_over.is_none()) {
+        Some(last) if own.as_ref().is_none_or(|own| own.kind() != last) => {
+            world.drivers.cli_agent(last).or(own)
         }
         _ => own,
     };
     let Some(cli_agent) = cli_agent else {
         let is_handover = taken_over.is_some_and(|name| name != open.agent);
         return Ok(match &provider {
-            Provider::Api(_) if !is_handover => Way::Journal,
-            _ if is_handover || open.handed.is_some() => Way::Told,
-            _ => Way::Again,
+            Provider::Api(_) if !is_handover => Continuation::Journal,
+            _ if is_handover || open.handed_over_at.is_some() => Continuation::AsText,
+            _ => Continuation::Restart,
         });
     };
     let workspace = created.map_or("", |created| created.workspace.as_str());
@@ -220,33 +224,36 @@ async fn continuation(
         options,
         &provider,
     );
-    Ok(Way::Ladder(Box::new(planning.await?)))
+    Ok(Continuation::CliAgent(Box::new(planning.await?)))
 }
 
 async fn plan_cli_agent(
-    world: &World,
-    kept: Kept<'_>,
-    cli_agent: &dyn Companion,
-    open: &Open,
+    world: &Env,
+    kept: TranscriptCopies<'_>,
+    cli_agent: &dyn CliAgent,
+    open: &OpenStep,
     workspace: &FilePath,
     options: &Options,
     provider: &Provider,
-) -> Result<Climb, Error> {
+) -> Result<CliAgentPlan, Error> {
     let native = open.native.as_ref();
     let mut conversation = match (kept, native) {
-        (Kept::Papers(papers), Some(native)) => {
-            let copy = of_papers(native, papers);
+        (TranscriptCopies::Attachments(papers), Some(native)) => {
+            let copy = find_transcript(native, papers);
             FoundConversation::from_copy(cli_agent, native, copy, workspace).await
         }
-        (Kept::Papers(_), None) => FoundConversation::default(),
-        (Kept::Session(session), _) => {
+        (TranscriptCopies::Attachments(_), None) => FoundConversation::default(),
+        (TranscriptCopies::Session(session), _) => {
             evidence::collect(world, session, cli_agent, native, workspace).await?
         }
     };
-    conversation.evidence.left = resume::strategies_above(options.rung);
-    let plan = ladder::choose(&conversation.evidence);
+    conversation.evidence.ruled_out = resume::strategies_above(options.strategy);
+    let plan = choose_strategy(&conversation.evidence);
     let gauge = native.and_then(|native| native.context);
-    let own = matches!(plan.rung, Rung::Native | Rung::Repaired | Rung::Rehomed);
+    let own = matches!(
+        plan.strategy,
+        Strategy::Native | Strategy::Repaired | Strategy::Restored
+    );
     let (tokens, counted) = match gauge.filter(|_| own) {
         Some(gauge) => (gauge.used, true),
         None if own => (conversation.bytes() / BYTES_PER_TOKEN, false),
@@ -255,11 +262,11 @@ async fn plan_cli_agent(
     let price = provider
         .model()
         .and_then(|model| world.drivers.price(model));
-    Ok(Climb {
-        program: cli_agent.program(),
-        native: native.map(|native| native.id.clone()),
+    Ok(CliAgentPlan {
+        program: cli_agent.kind(),
+        conversation_id: native.map(|native| native.id.clone()),
         plan,
-        gauge,
+        context_usage: gauge,
         moved_from: conversation.moved_from,
         estimate: estimate(tokens, counted, price),
     })
@@ -271,7 +278,7 @@ fn estimate(tokens: u64, counted: bool, price: Option<Price>) -> Estimate {
             input_tokens: tokens,
             ..Usage::default()
         };
-        price.map(|price| price.on(read).cost)
+        price.map(|price| price.with_cost(read).cost)
     };
     Estimate {
         tokens,

@@ -9,11 +9,11 @@ use std::path::Path;
 
 use segno_core::conversation::analysis::Unanswered;
 use segno_core::journal::Failure;
-use segno_core::snapshot::Sight;
-use segno_core::state::Standing;
+use segno_core::snapshot::WorkspaceStatus;
+use segno_core::state::AttemptStatus;
 
 use crate::checkpoint;
-use crate::world::World;
+use crate::env::Env;
 
 /// How many changed files are named.
 const MAX_NAMED_FILES: usize = 30;
@@ -37,11 +37,13 @@ pub enum Cause {
 
 impl Cause {
     /// Derives the cause from the status of the newest attempt.
-    pub(crate) fn of(standing: &Standing) -> Self {
+    pub(crate) fn of(standing: &AttemptStatus) -> Self {
         match standing {
-            Standing::Failed(failure) => Self::Failed(failure.clone()),
-            Standing::Paused => Self::Stopped,
-            Standing::InFlight | Standing::Unknown | Standing::Discarded => Self::Lost,
+            AttemptStatus::Failed(failure) => Self::Failed(failure.clone()),
+            AttemptStatus::Paused => Self::Stopped,
+            AttemptStatus::InFlight | AttemptStatus::Unknown | AttemptStatus::Discarded => {
+                Self::Lost
+            }
         }
     }
 
@@ -57,10 +59,14 @@ impl Cause {
 }
 
 /// Reads the workspace status, and what changed since the commit `since`.
-pub(crate) async fn look(world: &World, workspace: &Path, since: Option<&str>) -> Sight {
+pub(crate) async fn workspace_status(
+    world: &Env,
+    workspace: &Path,
+    since: Option<&str>,
+) -> WorkspaceStatus {
     let reading = world
         .snapshots
-        .look(workspace.to_owned(), since.map(str::to_owned));
+        .workspace_status(workspace.to_owned(), since.map(str::to_owned));
     let mut sight = reading.await;
     // P12: file names and repository data are redacted before anything uses them.
     checkpoint::redact(world, sight.repository.as_mut_slice());
@@ -76,7 +82,7 @@ pub(crate) struct WorkspaceFacts<'a> {
     /// The previous workspace, if it was another folder.
     pub(crate) moved_from: Option<&'a str>,
     /// The git status.
-    pub(crate) status: Sight,
+    pub(crate) status: WorkspaceStatus,
 }
 
 /// The message for an agent that resumes its own conversation. `missing` quotes what was said and
@@ -106,7 +112,7 @@ pub(crate) fn resume_message(
 /// The facts: the workspace status, and the tool calls whose outcome is unknown.
 pub(crate) fn describe_facts(facts: &WorkspaceFacts<'_>, unanswered: &[Unanswered]) -> String {
     let workspace = facts.workspace.display();
-    let sight = described(&facts.status);
+    let sight = describe_status(&facts.status);
     let mut text = String::new();
     if let Some(before) = facts.moved_from {
         let _ = writeln!(
@@ -133,11 +139,11 @@ pub(crate) fn describe_facts(facts: &WorkspaceFacts<'_>, unanswered: &[Unanswere
 }
 
 /// The git status of a folder, as the rest of a sentence.
-pub fn described(sight: &Sight) -> String {
+pub fn describe_status(sight: &WorkspaceStatus) -> String {
     let Some(repository) = &sight.repository else {
         return " is no git repository".to_owned();
     };
-    if let Some(trouble) = &repository.trouble
+    if let Some(trouble) = &repository.error
         && repository.commit.is_none()
     {
         return format!(" is a git repository that cannot be read ({trouble})");
@@ -169,7 +175,7 @@ pub fn described(sight: &Sight) -> String {
             "the last commit",
         ));
     }
-    if let Some(since) = &repository.since
+    if let Some(since) = &repository.session_changes
         && repository.commit.as_ref() != Some(&since.commit)
         && since.files > 0
     {
@@ -202,7 +208,7 @@ fn name_changed_files(names: &[String], count: usize, from: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use segno_core::checkpoint::{Repository, Since};
+    use segno_core::checkpoint::{Repository, SessionChanges};
     use segno_core::conversation::Thread;
     use serde_json::json;
 
@@ -210,7 +216,7 @@ mod tests {
 
     #[test]
     fn resume_message_states_facts_and_unknown_calls() {
-        let sight = Sight {
+        let sight = WorkspaceStatus {
             repository: Some(Repository {
                 branch: Some("main".into()),
                 commit: Some("0123456789abcdef".into()),
@@ -242,12 +248,12 @@ It is not known whether these tool calls took effect, in full or in part. Look a
 Go on with the task from where you stopped. What is done already stays as it is; do not do it again.";
         assert_eq!(message, expected);
         let repository = facts.status.repository.as_mut().unwrap();
-        repository.since = Some(Since {
+        repository.session_changes = Some(SessionChanges {
             commit: "fedcba9876543210".into(),
             files: 41,
             names: (10..50).map(|number| format!("{number}.txt")).collect(),
         });
-        let message = described(&facts.status);
+        let message = describe_status(&facts.status);
         let (_, since) = message.split_once("a.txt, b.txt; ").unwrap();
         let (said, names) = since.split_once(": ").unwrap();
         assert_eq!(

@@ -11,11 +11,11 @@ use segno_core::snapshot::Progress;
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 
+use crate::between_runs::BetweenRuns;
+use crate::env::Env;
 use crate::error::Error;
-use crate::interlude::Interlude;
-use crate::sessions::{self, Listed};
-use crate::world::World;
-use crate::{checkpoint, flow};
+use crate::sessions::{self, ListedSession};
+use crate::{checkpoint, steps};
 
 #[derive(Debug)]
 pub struct Recovered {
@@ -28,10 +28,10 @@ pub struct Recovered {
 }
 
 /// The sessions whose run was lost and that are not marked yet, and the errors of unreadable ones.
-pub async fn lost(world: &World) -> Result<(Vec<Summary>, Vec<StoreError>), Error> {
+pub async fn find_lost(world: &Env) -> Result<(Vec<Summary>, Vec<StoreError>), Error> {
     let (listed, damaged) = sessions::list(world).await?;
-    let is_lost = |listed: &Listed| {
-        (listed.summary.status, listed.standing) == (Status::Running, Status::Interrupted)
+    let is_lost = |listed: &ListedSession| {
+        (listed.summary.status, listed.status) == (Status::Running, Status::Interrupted)
     };
     let lost = listed.into_iter().filter(is_lost);
     Ok((lost.map(|listed| listed.summary).collect(), damaged))
@@ -40,29 +40,29 @@ pub async fn lost(world: &World) -> Result<(Vec<Summary>, Vec<StoreError>), Erro
 /// Creates a checkpoint of what a lost run left, and marks its session as interrupted. `None` if
 /// the run was not lost, or if another process has resumed the session.
 pub async fn recover(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     progress: &Progress,
 ) -> Result<Option<Recovered>, Error> {
-    let interlude = match Interlude::begin(world, summary).await {
-        Err(Error::Held { .. }) => return Ok(None),
+    let interlude = match BetweenRuns::acquire(world, summary).await {
+        Err(Error::LeaseHeld { .. }) => return Ok(None),
         begun => begun?,
     };
     if interlude.state.status != Status::Running {
-        interlude.leave().await;
+        interlude.release().await;
         return Ok(None);
     }
     // If this process is killed here, the next recovery finds the session again and creates another
     // checkpoint.
-    let taken = checkpoint::take(world, summary, Trigger::Crash, None, progress).await;
-    let unknown = flow::unknown(&interlude.state);
+    let taken = checkpoint::create(world, summary, Trigger::Crash, None, progress).await;
+    let unknown = steps::unknown_step_events(&interlude.state);
     let steps = unknown.iter().filter_map(Event::step);
     let steps = steps.map(|(path, _)| path.clone()).collect();
     let lost = RunLost {
         lost: interlude.state.run,
     };
     let events = std::iter::once(lost.into()).chain(unknown).collect();
-    interlude.write(events).await?;
+    interlude.append(events).await?;
     Ok(Some(Recovered {
         summary: world.store.summary(summary.id).await?,
         checkpoint: taken.map(|taken| taken.manifest),

@@ -11,10 +11,10 @@ use segno_core::journal::{Event, Head, SessionMoved};
 use segno_core::session::Summary;
 use segno_core::state::Created;
 
+use crate::between_runs::BetweenRuns;
+use crate::env::Env;
 use crate::error::Error;
-use crate::interlude::Interlude;
 use crate::spec::{Agent, Provider, Workflow};
-use crate::world::World;
 use crate::{history, start};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +22,12 @@ pub enum Relocated {
     /// The session uses another folder now.
     Moved { from: String, to: String },
     /// The session already uses this folder.
-    There,
+    Unchanged,
 }
 
 /// The canonical path of an existing folder.
 pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
-    let unusable = |reason: String| Error::NoFolder {
+    let unusable = |reason: String| Error::InvalidFolder {
         path: folder.to_owned(),
         reason,
     };
@@ -41,30 +41,30 @@ pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Moves a session to another folder. Refused while a run holds the session.
-pub async fn relocate(world: &World, summary: &Summary, to: &Path) -> Result<Relocated, Error> {
+pub async fn relocate(world: &Env, summary: &Summary, to: &Path) -> Result<Relocated, Error> {
     let to = folder(to)?;
     if Path::new(&summary.workspace) == to {
-        return Ok(Relocated::There);
+        return Ok(Relocated::Unchanged);
     }
     // The folder is checked again: another process may have moved the session before the lease was
     // acquired.
-    let interlude = Interlude::begin(world, summary).await?;
+    let interlude = BetweenRuns::acquire(world, summary).await?;
     let created = interlude.state.created.as_ref();
     let created = created.expect("a session that is here was created");
     if Path::new(&created.workspace) == to {
-        interlude.leave().await;
-        return Ok(Relocated::There);
+        interlude.release().await;
+        return Ok(Relocated::Unchanged);
     }
     let from = created.workspace.clone();
     let moved = match moved(created, &to) {
         Ok(moved) => moved,
         Err(error) => {
-            interlude.leave().await;
+            interlude.release().await;
             return Err(error);
         }
     };
     let to = moved.workspace.clone();
-    interlude.write(vec![moved.into()]).await?;
+    interlude.append(vec![moved.into()]).await?;
     Ok(Relocated::Moved { from, to })
 }
 
@@ -72,12 +72,12 @@ pub async fn relocate(world: &World, summary: &Summary, to: &Path) -> Result<Rel
 pub(crate) fn moved(created: &Created, to: &Path) -> Result<SessionMoved, Error> {
     let from = Path::new(&created.workspace);
     let rebased = |path: &str| match Path::new(path).strip_prefix(from) {
-        Ok(rest) if rest.as_os_str().is_empty() => start::text_of(to),
-        Ok(rest) => start::text_of(&to.join(rest)),
+        Ok(rest) if rest.as_os_str().is_empty() => start::path_text(to),
+        Ok(rest) => start::path_text(&to.join(rest)),
         Err(_) => Ok(path.to_owned()),
     };
     Ok(SessionMoved {
-        workspace: start::text_of(to)?,
+        workspace: start::path_text(to)?,
         spec_path: rebased(&created.spec_path)?,
         out: rebased(&created.out)?,
     })
@@ -85,7 +85,7 @@ pub(crate) fn moved(created: &Created, to: &Path) -> Result<SessionMoved, Error>
 
 /// Refuses a resume if the workspace is gone and an agent would work in it. Every such agent would
 /// fail and lose its conversation, although only the path is wrong.
-pub(crate) fn is_there(
+pub(crate) fn check_workspace_exists(
     summary: &Summary,
     workflow: &Workflow,
     workspace: &str,
@@ -99,7 +99,7 @@ pub(crate) fn is_there(
     if Path::new(workspace).is_dir() || !workflow.agents.values().any(works_there) {
         return Ok(());
     }
-    Err(Error::FolderGone {
+    Err(Error::WorkspaceMissing {
         name: summary.name.clone(),
         folder: workspace.to_owned(),
     })
@@ -107,7 +107,7 @@ pub(crate) fn is_there(
 
 /// The current folder of a session that once worked in `folder`; `folder` itself if it never did,
 /// or if that is unknown.
-pub(crate) async fn current_folder(world: &World, session: SessionId, folder: &str) -> PathBuf {
+pub(crate) async fn current_folder(world: &Env, session: SessionId, folder: &str) -> PathBuf {
     let same = PathBuf::from(folder);
     let Ok(summary) = world.store.summary(session).await else {
         return same;
@@ -117,7 +117,7 @@ pub(crate) async fn current_folder(world: &World, session: SessionId, folder: &s
     }
     let mut worked = false;
     let start = Head::genesis(session);
-    let read = history::follow(world, session, start, |entry| {
+    let read = history::read_events(world, session, start, |entry| {
         worked |= match &entry.event {
             Event::SessionCreated(event) => event.workspace == folder,
             Event::SessionMoved(event) => event.workspace == folder,

@@ -10,27 +10,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::checkpoint::Trigger;
-use segno_core::companion::Companion;
+use segno_core::cli_agent::CliAgent;
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
-use segno_core::ladder::Rung;
+use segno_core::resume::Strategy;
 use segno_core::session::{Kind, Status, Summary};
-use segno_core::state::{Created, Open, Standing, State};
+use segno_core::state::{AttemptStatus, Created, OpenStep, State};
 use segno_core::step;
-use segno_core::time::human;
+use segno_core::time::format_duration;
 use tokio::task::JoinHandle;
 
 use crate::drift::OnDrift;
+use crate::env::{AgentDriver, Env};
 use crate::error::Error;
-use crate::flow::Agents;
 use crate::observe::Observer;
 use crate::run::{self, Outcome, RunStart};
 use crate::spec::{self, Change, Provider, StepChange, Workflow};
 use crate::start::{self, Request, read_spec};
-use crate::stop::Brake;
-use crate::world::{Speaker, World};
-use crate::{chat, checkpointer, claim, flow, history, patterns, pen, plan, reconcile, relocate};
+use crate::steps::Agents;
+use crate::stop::StopToken;
+use crate::{
+    chat, checkpointer, history, journal, lease, patterns, plan, reconcile, relocate, steps,
+};
 
 /// What the user asks for.
 #[derive(Debug, Clone, Default)]
@@ -43,11 +45,11 @@ pub struct Options {
     pub on_drift: OnDrift,
     /// Who continues the unfinished steps instead of the agent that started them: an agent of the
     /// spec, or a CLI agent.
-    pub with: Option<String>,
+    pub agent: Option<String>,
     /// The best resume strategy that is allowed.
-    pub rung: Option<Rung>,
+    pub strategy: Option<Strategy>,
     /// An additional message to the agent.
-    pub say: Option<String>,
+    pub message: Option<String>,
     /// What to do about rate limits; by default the spec decides.
     pub on_limit: Option<OnLimit>,
 }
@@ -56,7 +58,7 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLimit {
     /// As the spec says, but without waiting for the rest of an earlier run's wait.
-    Ask,
+    RetryNow,
     /// Wait, whatever the spec says.
     Wait,
     /// Pause, whatever the spec says.
@@ -69,7 +71,7 @@ pub(crate) struct ResumeOverrides {
     /// Who continues.
     pub(crate) with: Option<Replacement>,
     /// Resume strategies that must not be used.
-    pub(crate) skipped: Vec<Rung>,
+    pub(crate) skipped: Vec<Strategy>,
     /// An additional message to the agent.
     pub(crate) say: Option<String>,
     /// Whether to ignore the rest of an earlier run's wait for a rate limit.
@@ -82,13 +84,13 @@ pub(crate) enum Replacement {
     /// Another agent of the spec.
     Agent(String),
     /// A CLI agent that the spec does not name.
-    Program(Arc<dyn Companion>),
+    Program(Arc<dyn CliAgent>),
 }
 
 /// The resume strategies that are better than the best one allowed.
-pub(crate) fn strategies_above(best: Option<Rung>) -> Vec<Rung> {
-    let best = best.unwrap_or(Rung::Native);
-    let above = Rung::ALL.iter().copied();
+pub(crate) fn strategies_above(best: Option<Strategy>) -> Vec<Strategy> {
+    let best = best.unwrap_or(Strategy::Native);
+    let above = Strategy::ALL.iter().copied();
     above.take_while(|rung| *rung != best).collect()
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn replacement_provider(workflow: &Workflow, name: &str) -> Result<Pr
         } else {
             name
         };
-        let program = name.parse().map_err(|_| Error::NoStandIn {
+        let program = name.parse().map_err(|_| Error::NoSuchAgent {
             agent: name.to_owned(),
             reason: "neither the spec nor Segno knows it".to_owned(),
         })?;
@@ -115,21 +117,21 @@ pub(crate) fn replacement_provider(workflow: &Workflow, name: &str) -> Result<Pr
 
 /// Resumes a session.
 pub async fn resume(
-    world: &World,
+    world: &Env,
     summary: Summary,
     options: Options,
     observer: Arc<dyn Observer>,
-    stop_token: Brake,
+    stop_token: StopToken,
 ) -> Result<Outcome, Error> {
     if summary.kind == Kind::Chat {
-        let audience = chat::Audience::Gone;
-        return Box::pin(chat::go_on(
+        let audience = chat::Audience::Absent;
+        return Box::pin(chat::resume(
             world, &summary, options, audience, observer, stop_token,
         ))
         .await;
     }
     check_resumable(&summary)?;
-    let lease = claim::claim(world, &summary).await?;
+    let lease = lease::acquire(world, &summary).await?;
     let (world, run_start) = match prepare(world, &summary, lease.run, options, &*observer).await {
         Ok(begun) => begun,
         Err(error) => {
@@ -157,7 +159,7 @@ pub(crate) fn check_resumable(summary: &Summary) -> Result<(), Error> {
     if summary.status.is_resumable() {
         return Ok(());
     }
-    Err(Error::Over {
+    Err(Error::SessionEnded {
         session: summary.id,
         name: summary.name.clone(),
         status: summary.status,
@@ -167,15 +169,15 @@ pub(crate) fn check_resumable(summary: &Summary) -> Result<(), Error> {
 /// Prepares the next run under the acquired lease: state, spec, agents and overrides. Writes no
 /// events.
 pub(crate) async fn prepare(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     run: segno_core::journal::Run,
     options: Options,
     observer: &dyn Observer,
-) -> Result<(World, RunStart), Error> {
+) -> Result<(Env, RunStart), Error> {
     let session = summary.id;
     let spec_file = start_reading_spec(world, session).await?;
-    let (state, finished) = history::open(world, session).await?;
+    let (state, finished) = history::load_verified(world, session).await?;
     // Checked again under the lease: the session may have ended in between.
     check_resumable(&Summary {
         status: state.status,
@@ -195,20 +197,25 @@ pub(crate) async fn prepare(
             .await?
         }
         None => ChosenSpec {
-            workflow: kept_spec(world, session, &state).await?,
+            workflow: recorded_spec(world, session, &state).await?,
             event: None,
         },
     };
     let policy = options.in_flight.unwrap_or(spec.workflow.in_flight);
     let unknown: Vec<step::Path> = state
-        .open
+        .open_steps
         .iter()
-        .filter(|(_, open)| matches!(open.standing, Standing::InFlight | Standing::Unknown))
+        .filter(|(_, open)| {
+            matches!(
+                open.status,
+                AttemptStatus::InFlight | AttemptStatus::Unknown
+            )
+        })
         .filter(|(path, _)| !patterns::is_git_step(&spec.workflow.pattern, path))
         .map(|(path, _)| path.clone())
         .collect();
     if policy == InFlight::Stop && !unknown.is_empty() {
-        return Err(Error::Unknown {
+        return Err(Error::UnknownOutcome {
             name: summary.name.clone(),
             steps: unknown,
         });
@@ -217,7 +224,7 @@ pub(crate) async fn prepare(
         .created
         .as_ref()
         .expect("a session that was opened was created");
-    relocate::is_there(summary, &spec.workflow, &created.workspace)?;
+    relocate::check_workspace_exists(summary, &spec.workflow, &created.workspace)?;
     let spec_path = Path::new(&created.spec_path);
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = world.for_workflow(&spec.workflow, spec_path, &notice);
@@ -231,11 +238,11 @@ pub(crate) async fn prepare(
         observer,
     );
     let agents = preparing.await?;
-    if options.on_drift != OnDrift::Accept && state.seen.is_some() {
-        let status = reconcile::look(&world, workspace, None).await;
+    if options.on_drift != OnDrift::Accept && state.workspace_status.is_some() {
+        let status = reconcile::workspace_status(&world, workspace, None).await;
         let drift = plan::drift_since_last_run(&state, &status).unwrap_or_default();
         if !drift.is_empty() && options.on_drift == OnDrift::Refuse {
-            return Err(Error::Drifted {
+            return Err(Error::WorkspaceDrifted {
                 name: summary.name.clone(),
                 drift,
             });
@@ -251,10 +258,10 @@ pub(crate) async fn prepare(
     if let Some(stopped) = &state.stopped
         && let Some(reason) = &stopped.reason
     {
-        let age = human(world.clock.now().since(stopped.at));
+        let age = format_duration(world.clock.now().since(stopped.at));
         observer.notice(&format!("stopped {age} ago: {reason}"));
     }
-    let with = match &options.with {
+    let with = match &options.agent {
         Some(name) => Some(resolve_replacement(
             &world,
             &spec.workflow,
@@ -265,18 +272,18 @@ pub(crate) async fn prepare(
     };
     let overrides = ResumeOverrides {
         with,
-        skipped: strategies_above(options.rung),
-        say: options.say,
-        skip_earlier_wait: options.on_limit == Some(OnLimit::Ask),
+        skipped: strategies_above(options.strategy),
+        say: options.message,
+        skip_earlier_wait: options.on_limit == Some(OnLimit::RetryNow),
     };
-    let patience = &mut spec.workflow.patience;
+    let patience = &mut spec.workflow.rate_limits;
     patience.on_limit = match options.on_limit {
         Some(OnLimit::Wait) => spec::OnLimit::Wait,
         Some(OnLimit::Pause) => spec::OnLimit::Pause,
-        Some(OnLimit::Ask) | None => patience.on_limit,
+        Some(OnLimit::RetryNow) | None => patience.on_limit,
     };
     let mut opening: Vec<Event> = vec![world.run_started()];
-    opening.extend(flow::unknown(&state));
+    opening.extend(steps::unknown_step_events(&state));
     opening.extend(spec.event);
     let run_start = RunStart {
         session,
@@ -302,19 +309,23 @@ fn check_overrides_apply(
     options: &Options,
 ) -> Result<(), Error> {
     let refuse = |option, reason| {
-        Err(Error::NothingBegun {
+        Err(Error::OptionWithoutEffect {
             name: summary.name.clone(),
             option,
             reason,
         })
     };
-    let given = [("--with", &options.with), ("--say", &options.say)];
+    let given = [("--with", &options.agent), ("--say", &options.message)];
     let given = given.iter().find(|(_, value)| value.is_some());
-    if let (Some((option, _)), true) = (given, state.open.is_empty()) {
+    if let (Some((option, _)), true) = (given, state.open_steps.is_empty()) {
         return refuse(*option, "no step of it was begun and not finished");
     }
-    let receives = |open: &Open| open.with().is_some() || agents.is_cli_agent(&open.agent);
-    if options.say.is_some() && options.with.is_none() && !state.open.values().any(receives) {
+    let receives =
+        |open: &OpenStep| open.current_cli_agent().is_some() || agents.is_cli_agent(&open.agent);
+    if options.message.is_some()
+        && options.agent.is_none()
+        && !state.open_steps.values().any(receives)
+    {
         return refuse("--say", "no program is in the middle of a conversation");
     }
     Ok(())
@@ -322,7 +333,7 @@ fn check_overrides_apply(
 
 /// The replacement that `--with` names.
 fn resolve_replacement(
-    world: &World,
+    world: &Env,
     workflow: &Workflow,
     spec_path: &Path,
     name: &str,
@@ -333,8 +344,8 @@ fn resolve_replacement(
     }
     let folder = spec_path.parent().unwrap_or(Path::new("."));
     match world.drivers.driver(&provider, folder)? {
-        Speaker::Companion(cli_agent) => Ok(Replacement::Program(cli_agent)),
-        Speaker::Agent(_) | Speaker::Model(_) => Err(Error::NoStandIn {
+        AgentDriver::CliAgent(cli_agent) => Ok(Replacement::Program(cli_agent)),
+        AgentDriver::Stateless(_) | AgentDriver::Model(_) => Err(Error::NoSuchAgent {
             agent: name.to_owned(),
             reason: "it is no program that keeps conversations".to_owned(),
         }),
@@ -355,7 +366,7 @@ struct SpecReading {
 
 impl SpecReading {
     /// The content of the spec file; read again if the session was moved since it started.
-    async fn finish(self, world: &World, state: &State) -> Result<(String, Workflow), Error> {
+    async fn finish(self, world: &Env, state: &State) -> Result<(String, Workflow), Error> {
         let read = self.reading.await.expect("reading a spec ends");
         match state.created.as_ref().map(|it| Path::new(&it.spec_path)) {
             Some(now) if now != self.path => read_spec(world, now),
@@ -367,14 +378,11 @@ impl SpecReading {
 /// Starts to read the spec file. For a long chain that takes as long as reading the journal, so
 /// both happen at once. The path is the one recorded at the start, which is almost always still
 /// right. `None` if the session was started without a file.
-async fn start_reading_spec(
-    world: &World,
-    session: SessionId,
-) -> Result<Option<SpecReading>, Error> {
-    let path = match world.store.entry(session, Seq(1)).await?.event {
+async fn start_reading_spec(world: &Env, session: SessionId) -> Result<Option<SpecReading>, Error> {
+    let path = match world.store.event(session, Seq(1)).await?.event {
         Event::SessionCreated(created) => PathBuf::from(created.spec_path),
         other => {
-            return Err(Error::Senseless {
+            return Err(Error::InvalidJournal {
                 session,
                 reason: format!("its journal begins with {}", other.kind()),
             });
@@ -391,7 +399,7 @@ async fn start_reading_spec(
 /// Chooses the spec to resume with: the file as it is now, or the recorded copy. The recorded
 /// digest tells whether the file was edited; the notice names the steps that the edit changes.
 async fn choose_spec(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     state: &State,
     spec_file: Result<(String, Workflow), Error>,
@@ -410,7 +418,7 @@ async fn choose_spec(
         }
         spec_file => spec_file,
     };
-    let kept = kept_spec(world, summary.id, state).await?;
+    let kept = recorded_spec(world, summary.id, state).await?;
     if on_change == OnChange::Pinned {
         return Ok(unchanged(kept));
     }
@@ -434,7 +442,7 @@ async fn choose_spec(
     let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
     let named: Vec<String> = changes.iter().map(describe).collect();
     if on_change == OnChange::Fail {
-        return Err(Error::Changed {
+        return Err(Error::SpecChanged {
             name: summary.name.clone(),
             steps: named,
         });
@@ -455,7 +463,7 @@ async fn choose_spec(
     observer.notice(&format!(
         "{path} was edited since this session last ran; it changes {what}; {then}",
     ));
-    let (spec, _) = pen::keep(world, &text).await?;
+    let (spec, _) = journal::redact_and_store(world, &text).await?;
     let steps = changes.into_iter().map(|change| change.path).collect();
     let event = SpecChanged {
         spec,
@@ -478,14 +486,14 @@ fn describe(change: &StepChange) -> String {
 }
 
 /// The spec as the journal recorded it, with secrets redacted.
-pub(crate) async fn kept_spec(
-    world: &World,
+pub(crate) async fn recorded_spec(
+    world: &Env,
     session: SessionId,
     state: &State,
 ) -> Result<Workflow, Error> {
-    let entry = world.store.entry(session, state.spec_seq).await?;
+    let entry = world.store.event(session, state.spec_seq).await?;
     let digest = state.spec_digest.unwrap_or_else(|| Digest::of(&[]));
-    let unusable = |reason: String| Error::Pinned {
+    let unusable = |reason: String| Error::InvalidStoredSpec {
         session,
         digest,
         reason,
@@ -494,12 +502,12 @@ pub(crate) async fn kept_spec(
         .event
         .text()
         .ok_or_else(|| unusable(format!("record {} has none", state.spec_seq)))?;
-    let text = pen::recall(world, text).await?;
+    let text = journal::load_text(world, text).await?;
     spec::parse(&text).map_err(|problems| unusable(problems.to_string()))
 }
 
 /// The newest resumable session of a workspace that has no active run.
-pub async fn newest(world: &World, workspace: &Path) -> Result<Summary, Error> {
+pub async fn newest(world: &Env, workspace: &Path) -> Result<Summary, Error> {
     let mut found = resumable_sessions(world, workspace).await?;
     found.pop().ok_or_else(|| Error::NothingToResume {
         workspace: workspace.to_owned(),
@@ -508,7 +516,7 @@ pub async fn newest(world: &World, workspace: &Path) -> Result<Summary, Error> {
 
 /// The newest resumable session without an active run that `request` would start again: the same
 /// spec, workspace, variables and artifact folder, and the same name if one is given.
-pub async fn unfinished(world: &World, request: &Request) -> Result<Option<Summary>, Error> {
+pub async fn unfinished(world: &Env, request: &Request) -> Result<Option<Summary>, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
     let (env, _) = world.for_workflow(&workflow, &request.spec, &|_| {});
     let variables = start::bind(&env, &workflow, request, &|_| {})?;
@@ -525,7 +533,7 @@ pub async fn unfinished(world: &World, request: &Request) -> Result<Option<Summa
         if !named || summary.spec_digest != digest {
             continue;
         }
-        let created = history::look(world, summary.id).await?.created;
+        let created = history::load_state(world, summary.id).await?.created;
         let alike = |created: &Created| {
             created.variables == variables && Path::new(&created.out) == request.out
         };
@@ -540,7 +548,7 @@ pub async fn unfinished(world: &World, request: &Request) -> Result<Option<Summa
 /// damaged session is an error: it may be the one that the user means, and starting over costs
 /// money.
 pub(crate) async fn resumable_sessions(
-    world: &World,
+    world: &Env,
     workspace: &Path,
 ) -> Result<Vec<Summary>, Error> {
     let mut found = Vec::new();
@@ -551,7 +559,7 @@ pub(crate) async fn resumable_sessions(
             continue;
         }
         let lease = world.store.lease(summary.id).await?;
-        if claim::standing(world, &summary, &lease) != Status::Running {
+        if lease::effective_status(world, &summary, &lease) != Status::Running {
             found.push(summary);
         }
     }

@@ -16,10 +16,10 @@ use segno_core::snapshot::Swept;
 use segno_core::time::Timestamp;
 
 use crate::checkpoint::{list, put_manifest};
+use crate::env::Env;
 use crate::error::Error;
 use crate::history;
 use crate::remote;
-use crate::world::World;
 
 /// The longest time from the end of a capture to the manifest that references its snapshot.
 const LONGEST_TO_MANIFEST: Duration = Duration::from_mins(10);
@@ -31,9 +31,9 @@ pub struct Retention {
     pub count: usize,
     pub age: Duration,
     /// How long a pruned checkpoint can be restored.
-    pub undo: Duration,
+    pub restore_within: Duration,
     /// The disk space of all checkpoints above which the user is warned, in bytes.
-    pub room: u64,
+    pub max_bytes: u64,
 }
 
 impl Default for Retention {
@@ -42,8 +42,8 @@ impl Default for Retention {
         Self {
             count: 10,
             age: week,
-            undo: week,
-            room: 10_000_000_000,
+            restore_within: week,
+            max_bytes: 10_000_000_000,
         }
     }
 }
@@ -52,7 +52,7 @@ impl Default for Retention {
 /// the ones above the limit, and the ones that are too old. While the session exists, also in the
 /// trash, its newest checkpoint stays, and so do those of its end and of its failures.
 pub async fn outdated(
-    world: &World,
+    world: &Env,
     session: Option<&Summary>,
     retention: Retention,
 ) -> Result<(Vec<Manifest>, usize), Error> {
@@ -62,7 +62,7 @@ pub async fn outdated(
         // An unreadable session may own any checkpoint, so the error ends the command.
         existing.insert(found?.id);
     }
-    for found in world.store.discarded().await? {
+    for found in world.store.list_trash().await? {
         existing.insert(found?.session);
     }
     let selected = select_outdated(&all, &existing, retention, world.clock.now());
@@ -88,7 +88,7 @@ fn select_outdated(
         let newest_first = kept.into_iter().rev().enumerate();
         let selected = newest_first.filter(|(place, manifest)| {
             let old = *place >= retention.count || now.since(manifest.at) > retention.age;
-            let stays = needed && (*place == 0 || manifest.trigger.is_kept());
+            let stays = needed && (*place == 0 || manifest.trigger.is_protected());
             old && !stays
         });
         select_outdated.extend(selected.map(|(_, manifest)| manifest.clone()));
@@ -97,7 +97,7 @@ fn select_outdated(
 }
 
 /// Marks checkpoints as pruned. They can be restored until they are deleted.
-pub async fn prune(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
+pub async fn prune(world: &Env, manifests: &[Manifest]) -> Result<(), Error> {
     let pruned = Some(world.clock.now());
     for manifest in manifests {
         let manifest = Manifest {
@@ -110,8 +110,8 @@ pub async fn prune(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
 }
 
 /// The checkpoints that are pruned and not yet deleted, oldest first.
-pub async fn pruned(world: &World) -> Result<Vec<Manifest>, Error> {
-    let all = world.store.kept(None).await?;
+pub async fn pruned(world: &Env) -> Result<Vec<Manifest>, Error> {
+    let all = world.store.list_checkpoints(None).await?;
     // `checkpoint::list` reports unreadable manifests; here they are skipped.
     let readable = all.into_iter().filter_map(Result::ok);
     Ok(readable
@@ -120,7 +120,7 @@ pub async fn pruned(world: &World) -> Result<Vec<Manifest>, Error> {
 }
 
 /// Restores pruned checkpoints.
-pub async fn undo(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
+pub async fn restore(world: &Env, manifests: &[Manifest]) -> Result<(), Error> {
     for manifest in manifests {
         let manifest = Manifest {
             pruned: None,
@@ -132,30 +132,38 @@ pub async fn undo(world: &World, manifests: &[Manifest]) -> Result<(), Error> {
 }
 
 /// The checkpoints that were pruned so long ago that [`sweep`] deletes them.
-pub async fn erasable(world: &World) -> Result<Vec<Manifest>, Error> {
+pub async fn deletable(world: &Env) -> Result<Vec<Manifest>, Error> {
     let now = world.clock.now();
     let mut pruned = pruned(world).await?;
     pruned.retain(|manifest| {
         let since = manifest.pruned.unwrap_or(now);
-        now.since(since) > world.retention.undo
+        now.since(since) > world.retention.restore_within
     });
     Ok(pruned)
 }
 
 /// Deletes checkpoints that were pruned long ago, and snapshot data that no checkpoint references.
 /// Recently written data stays for `grace`, because a capture may be about to reference it (P8).
-pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
+pub async fn sweep(world: &Env, grace: Duration) -> Result<Swept, Error> {
     let now = world.clock.now();
-    for manifest in erasable(world).await? {
+    for manifest in deletable(world).await? {
         // The remote first: if the deletion there fails, the checkpoint is still here, and the next
         // sweep retries.
         remote::delete_announcement(world, &manifest).await?;
-        world.store.forget(manifest.session, manifest.id).await?;
+        world
+            .store
+            .delete_checkpoint(manifest.session, manifest.id)
+            .await?;
     }
     // A capture writes its manifest shortly after its snapshot, so recent snapshots stay.
     let before = now.before(grace.max(LONGEST_TO_MANIFEST));
     // It is unknown what a damaged manifest references, so a damaged manifest ends the sweep.
-    let kept: Result<Vec<Manifest>, _> = world.store.kept(None).await?.into_iter().collect();
+    let kept: Result<Vec<Manifest>, _> = world
+        .store
+        .list_checkpoints(None)
+        .await?
+        .into_iter()
+        .collect();
     let kept = kept?;
     let mut named: Vec<Digest> = kept.iter().flat_map(Manifest::snapshots).collect();
     named.extend(adopted_transcripts(world).await?);
@@ -164,7 +172,7 @@ pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
 
 /// The transcript copies that sessions were adopted from, including sessions in the trash. An
 /// unreadable session may reference a copy, so its error ends the sweep.
-async fn adopted_transcripts(world: &World) -> Result<Vec<Digest>, Error> {
+async fn adopted_transcripts(world: &Env) -> Result<Vec<Digest>, Error> {
     let mut sessions = Vec::new();
     for found in world.store.list().await? {
         let summary = found?;
@@ -172,21 +180,21 @@ async fn adopted_transcripts(world: &World) -> Result<Vec<Digest>, Error> {
             sessions.push(summary.id);
         }
     }
-    for found in world.store.discarded().await? {
+    for found in world.store.list_trash().await? {
         sessions.push(found?.session);
     }
     let mut papers = forked_transcripts(world).await?;
     for session in sessions {
-        let state = history::look(world, session).await?;
-        papers.extend(state.adopted.map(|adopted| adopted.papers));
-        papers.extend(state.forked.and_then(|forked| forked.papers));
+        let state = history::load_state(world, session).await?;
+        papers.extend(state.imported.map(|adopted| adopted.attachments));
+        papers.extend(state.forked.and_then(|forked| forked.attachments));
     }
     Ok(papers)
 }
 
 /// The transcript copies that forks continue with. A fork names its copy in the third event of its
 /// journal.
-async fn forked_transcripts(world: &World) -> Result<Vec<Digest>, Error> {
+async fn forked_transcripts(world: &Env) -> Result<Vec<Digest>, Error> {
     let third = Seq(3);
     let mut papers = Vec::new();
     for summary in world.store.list().await? {
@@ -194,17 +202,17 @@ async fn forked_transcripts(world: &World) -> Result<Vec<Digest>, Error> {
         if summary.head.seq < third {
             continue;
         }
-        if let Event::SessionForked(forked) = world.store.entry(summary.id, third).await?.event {
-            papers.extend(forked.papers);
+        if let Event::SessionForked(forked) = world.store.event(summary.id, third).await?.event {
+            papers.extend(forked.attachments);
         }
     }
     Ok(papers)
 }
 
 /// The disk space of all checkpoints, if it is above the limit.
-pub async fn excess(world: &World) -> Result<Option<u64>, Error> {
-    let room = world.snapshots.room().await?;
-    Ok((room > world.retention.room).then_some(room))
+pub async fn bytes_over_limit(world: &Env) -> Result<Option<u64>, Error> {
+    let room = world.snapshots.total_size().await?;
+    Ok((room > world.retention.max_bytes).then_some(room))
 }
 
 #[cfg(test)]

@@ -12,31 +12,31 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Failure, OnChange, Run, RunEnded};
 use segno_core::session::Status;
-use segno_core::state::{Finished, State};
-use segno_core::store::Message;
+use segno_core::state::{FinishedSteps, State};
+use segno_core::store::InboxMessage;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::answers::Answers;
 use crate::auto_pause::AutoPause;
-use crate::brief::Outline;
 use crate::budget::Budget;
 use crate::chat::Exchange;
 use crate::checkpointer::Checkpointer;
+use crate::env::Env;
 use crate::error::Error;
 use crate::extraction::{self, Reader};
-use crate::flow::{self, Agents, Flow, Saved};
+use crate::journal::Writer;
 use crate::notes_file::NotesFile;
 use crate::observe::Observer;
-use crate::pen::Pen;
 use crate::resume::ResumeOverrides;
+use crate::resume_context::Outline;
 use crate::scope::Scope;
 use crate::spec::{Pattern, Workflow};
-use crate::stop::{Brake, Stop};
+use crate::steps::{self, Agents, Runner, Saved};
+use crate::stop::{Stop, StopToken};
 use crate::template::Templates;
 use crate::trace::Tracer;
-use crate::world::World;
-use crate::{artifacts, claim, drift, memos, patterns, reconcile};
+use crate::{artifacts, drift, lease, notes, patterns, reconcile};
 
 /// A run that reached the end of its workflow.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct RunStart {
     pub(crate) workflow: Workflow,
     pub(crate) agents: Agents,
     pub(crate) state: State,
-    pub(crate) finished: Finished,
+    pub(crate) finished: FinishedSteps,
     /// The events that this run writes first.
     pub(crate) opening: Vec<Event>,
     pub(crate) on_change: OnChange,
@@ -86,7 +86,7 @@ impl RunStart {
             workflow,
             agents,
             state,
-            finished: Finished::default(),
+            finished: FinishedSteps::default(),
             opening: Vec::new(),
             on_change: OnChange::Warn,
             overrides: ResumeOverrides::default(),
@@ -98,10 +98,10 @@ impl RunStart {
 /// Runs a session until it ends or stops. Every outcome is journaled, except by a fenced run: that
 /// one must not write any more.
 pub(crate) async fn execute(
-    world: &World,
+    world: &Env,
     start: RunStart,
     observer: Arc<dyn Observer>,
-    stop_token: Brake,
+    stop_token: StopToken,
 ) -> Result<Outcome, Error> {
     let RunStart {
         session,
@@ -120,7 +120,7 @@ pub(crate) async fn execute(
         .created
         .clone()
         .expect("a session that runs was created");
-    let unfinished = flow::unfinished_steps(&state);
+    let unfinished = steps::unfinished_steps(&state);
     let open_questions = state.questions.clone();
     let budget = Budget::new(workflow.budgets(), &state, Arc::clone(&world.clock));
     let tracer = Tracer::begin(
@@ -138,19 +138,19 @@ pub(crate) async fn execute(
     let (checkpointer, checkpoint_task) =
         Checkpointer::start(world, &workflow.checkpoints, session, observer);
     let observer = Arc::clone(&checkpointer) as Arc<dyn Observer>;
-    let (pen, writer) = Pen::new(world, session, run, state, Arc::clone(&observer));
+    let (pen, writer) = Writer::new(world, session, run, state, Arc::clone(&observer));
     let answers = Answers::default();
     let unit = match &workflow.pattern {
         Pattern::Plan(_) => "task",
         _ => "step",
     };
-    let flow = Flow {
-        world: world.clone(),
+    let flow = Runner {
+        env: world.clone(),
         session,
         name: name.clone(),
         run,
         workspace: PathBuf::from(&created.workspace),
-        pen: pen.clone(),
+        journal: pen.clone(),
         observer,
         stop_token: stop_token.clone(),
         finished,
@@ -159,12 +159,12 @@ pub(crate) async fn execute(
         agents,
         retry: workflow.runtime.retry,
         timeout: workflow.runtime.timeout,
-        patience: workflow.patience,
+        patience: workflow.rate_limits,
         slots: Semaphore::new(workflow.runtime.max_parallel),
         budget,
         context_full: workflow.context_full,
         auto_pause: AutoPause::new(workflow.pauses, unit, Arc::clone(&world.clock)),
-        remembers: workflow.remembers,
+        remembers: workflow.has_memory,
         compaction: workflow.context.compaction.clone(),
         notes: workflow.context.notes.clone().map(NotesFile::new),
         open_questions,
@@ -181,7 +181,7 @@ pub(crate) async fn execute(
         failing: AtomicBool::new(false),
     };
     let opened = journal_opening(world, &flow, opening).await;
-    let lease_keeper = tokio::spawn(claim::keep_lease(
+    let lease_keeper = tokio::spawn(lease::keep_lease(
         world.clone(),
         session,
         run,
@@ -225,8 +225,8 @@ pub(crate) async fn execute(
 }
 
 /// The agent that extracts notes from the conversation, where the spec names one.
-fn reader(flow: &Flow, workflow: &Workflow) -> Option<Reader> {
-    let reading = workflow.reading.as_ref()?;
+fn reader(flow: &Runner, workflow: &Workflow) -> Option<Reader> {
+    let reading = workflow.handoff.as_ref()?;
     let (speaker, price) = flow.agents.speaker_and_price(&reading.reader)?;
     Some(Reader {
         agent: reading.reader.clone(),
@@ -239,23 +239,23 @@ fn reader(flow: &Flow, workflow: &Workflow) -> Option<Reader> {
 
 /// Journals the start of the run, together with the notes that were added while no run was active,
 /// so that the first agent already sees them.
-async fn journal_opening(world: &World, flow: &Flow, mut opening: Vec<Event>) -> Result<(), Error> {
-    let (memos, taken) = memos::inbox_notes(world, flow.session).await?;
+async fn journal_opening(world: &Env, flow: &Runner, mut opening: Vec<Event>) -> Result<(), Error> {
+    let (memos, taken) = notes::inbox_notes(world, flow.session).await?;
     opening.extend(memos);
     if !opening.is_empty() {
-        flow.pen.write_and_consume(opening, taken).await?;
+        flow.journal.write_and_consume(opening, taken).await?;
     }
     Ok(())
 }
 
 /// Runs the workflow's pattern, or answers the chat message, and writes the artifacts.
-async fn run_pattern(flow: &Flow, workflow: &Workflow) -> Result<String, Error> {
+async fn run_pattern(flow: &Runner, workflow: &Workflow) -> Result<String, Error> {
     if let Some(exchange) = &flow.exchange {
         return exchange.run(flow).await;
     }
     let ending = patterns::run(flow, &workflow.pattern).await?;
     // Everything up to here is durable before an artifact claims that it is done.
-    flow.pen.flush().await?;
+    flow.journal.flush().await?;
     artifacts::write(flow, workflow, &ending).await?;
     match ending.last {
         Some(last) => Ok(flow.text(last).await?.to_string()),
@@ -265,9 +265,9 @@ async fn run_pattern(flow: &Flow, workflow: &Workflow) -> Result<String, Error> 
 
 /// Journals how the run ended.
 async fn journal_end(
-    world: &World,
-    flow: &Flow,
-    stop_token: &Brake,
+    world: &Env,
+    flow: &Runner,
+    stop_token: &StopToken,
     lease_keeper: JoinHandle<()>,
     result: Result<String, Error>,
 ) -> Result<String, Error> {
@@ -280,29 +280,31 @@ async fn journal_end(
     }
     let cli_agents = flow.agents.has_cli_agents() || flow.overrides.with.is_some();
     let seen = if cli_agents && result.is_err() {
-        drift::to_recorded(&reconcile::look(world, &flow.workspace, None).await)
+        drift::to_recorded(&reconcile::workspace_status(world, &flow.workspace, None).await)
     } else {
         None
     };
     // The lease keeper must stop first, so that each inbox message is consumed once.
     lease_keeper.abort();
     let _ = lease_keeper.await;
-    let _ = flow.pen.flush().await;
+    let _ = flow.journal.flush().await;
     // The end of the run consumes the requests that arrived too late to take effect.
     let (mut events, mut taken): (Vec<Event>, _) = (Vec::new(), Vec::new());
     for (number, message) in world.store.pending(flow.session).await.unwrap_or_default() {
         match message {
             // An answer stays in the inbox until its question consumes it.
-            Message::Answer { .. } => continue,
-            Message::Stop(asked) => stop_token.pull(Stop::from_inbox(asked, &world.redactor)),
-            memo => events.extend(memos::to_event(world, memo)),
+            InboxMessage::Answer { .. } => continue,
+            InboxMessage::Stop(asked) => {
+                stop_token.request_stop(Stop::from_inbox(asked, &world.redactor))
+            }
+            memo => events.extend(notes::to_event(world, memo)),
         }
         taken.push(number);
     }
-    let asked = stop_token.pulled();
+    let asked = stop_token.requested();
     let result = match (result, &asked) {
         // A user who cancels a session is not interested in the failure of its last step.
-        (Err(_), Some(stop @ Stop::Asked(asked))) if asked.status == Status::Cancelled => {
+        (Err(_), Some(stop @ Stop::Requested(asked))) if asked.status == Status::Cancelled => {
             Err(flow.stop_error(stop.clone()))
         }
         (result, _) => result,
@@ -319,12 +321,12 @@ async fn journal_end(
             if let (Some(exchange), Status::Waiting) = (&flow.exchange, status) {
                 events.push(exchange.stopped_event(flow).await);
             }
-            if let Some(Stop::Asked(asked)) = asked {
+            if let Some(Stop::Requested(asked)) = asked {
                 events.push(asked.into());
             }
             (*status, None)
         }
-        Err(Error::Waiting { .. }) => (Status::Waiting, None),
+        Err(Error::WaitingForHuman { .. }) => (Status::Waiting, None),
         Err(
             error @ (Error::Budget { .. } | Error::ContextFull { .. } | Error::Suspended { .. }),
         ) => (Status::Paused, Some(failure(world, error))),
@@ -332,7 +334,7 @@ async fn journal_end(
     };
     events.extend(seen.map(Event::from));
     events.push(RunEnded { status, error }.into());
-    match (flow.pen.close(events, taken).await, result) {
+    match (flow.journal.close(events, taken).await, result) {
         // P14: a run whose end is not durable has not succeeded.
         (Err(error), Ok(_)) => Err(error.into()),
         (Err(error), Err(_)) if error.kind() == Kind::Fenced => Err(error.into()),
@@ -340,7 +342,7 @@ async fn journal_end(
     }
 }
 
-fn failure(world: &World, error: &Error) -> Failure {
+fn failure(world: &Env, error: &Error) -> Failure {
     Failure {
         kind: error.code().to_owned(),
         message: world.redactor.redact(&error.to_string()).into_owned(),

@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::path::{Path as Folder, PathBuf};
 
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Entry, Event, Head, Seq};
+use segno_core::journal::{Event, Head, JournalEvent, Seq};
 use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 use segno_core::time::Timestamp;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::pen;
-use crate::utterances;
-use crate::world::World;
+use crate::journal;
+use crate::messages;
 
-pub use crate::utterances::Who;
+pub use crate::messages::Author;
 
 /// How many events of a journal are in memory at a time.
 const PAGE: usize = 50;
@@ -37,13 +37,13 @@ pub struct Query {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Find {
+pub struct Match {
     pub session: SessionId,
     pub name: Name,
     pub path: Path,
     /// The agent of the step.
     pub agent: String,
-    pub who: Who,
+    pub who: Author,
     pub at: Timestamp,
     /// The journal event with the message.
     pub seq: Seq,
@@ -52,21 +52,21 @@ pub struct Find {
 }
 
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// Newest first.
-    pub finds: Vec<Find>,
+    pub matches: Vec<Match>,
     /// How many matches are not listed.
-    pub unlisted: u64,
+    pub not_listed: u64,
     /// The errors of sessions that could not be searched.
     pub damaged: Vec<StoreError>,
 }
 
 /// Searches for a text. Calls `progress` with the number of searched sessions, and of all sessions.
 pub async fn search(
-    world: &World,
+    world: &Env,
     query: &Query,
     mut progress: impl FnMut(u64, u64),
-) -> Result<Found, Error> {
+) -> Result<SearchResult, Error> {
     let (mut sessions, mut damaged) = (Vec::new(), Vec::new());
     for found in world.store.list().await? {
         match found {
@@ -97,20 +97,20 @@ pub async fn search(
     }
     let count = newest.count;
     let finds = newest.finds.into_sorted_vec();
-    let finds: Vec<Find> = finds
+    let finds: Vec<Match> = finds
         .into_iter()
         .map(|Reverse(ByTime(find))| find)
         .collect();
-    Ok(Found {
-        unlisted: count - finds.len() as u64,
-        finds,
+    Ok(SearchResult {
+        not_listed: count - finds.len() as u64,
+        matches: finds,
         damaged,
     })
 }
 
 /// A match, ordered by time.
 #[derive(PartialEq, Eq)]
-struct ByTime(Find);
+struct ByTime(Match);
 
 impl ByTime {
     fn key(&self) -> (Timestamp, SessionId, Seq) {
@@ -140,7 +140,7 @@ struct NewestMatches<'a> {
 }
 
 impl NewestMatches<'_> {
-    async fn search_session(&mut self, world: &World, summary: &Summary) -> Result<(), Error> {
+    async fn search_session(&mut self, world: &Env, summary: &Summary) -> Result<(), Error> {
         let mut head = Head::genesis(summary.id);
         let mut agents = BTreeMap::new();
         loop {
@@ -162,10 +162,10 @@ impl NewestMatches<'_> {
     /// Searches one event of a journal.
     async fn read(
         &mut self,
-        world: &World,
+        world: &Env,
         summary: &Summary,
         agents: &BTreeMap<Path, String>,
-        entry: &Entry,
+        entry: &JournalEvent,
     ) -> Result<(), Error> {
         let Some((path, _)) = entry.event.step() else {
             return Ok(());
@@ -175,7 +175,7 @@ impl NewestMatches<'_> {
             return Ok(());
         }
         let long_text = match entry.event.text() {
-            Some(text) => pen::recall(world, text).await?,
+            Some(text) => journal::load_text(world, text).await?,
             None => String::new(),
         };
         let place = MessageLocation {
@@ -184,19 +184,25 @@ impl NewestMatches<'_> {
             agent,
             seq: entry.seq,
         };
-        utterances::for_each_message(&entry.event, entry.at, &long_text, |who, at, text| {
+        messages::for_each_message(&entry.event, entry.at, &long_text, |who, at, text| {
             self.add_if_match(&place, who, at, text);
         });
         Ok(())
     }
 
     /// Adds a message to the matches if it contains the text.
-    fn add_if_match(&mut self, place: &MessageLocation<'_>, who: Who, at: Timestamp, text: &str) {
+    fn add_if_match(
+        &mut self,
+        place: &MessageLocation<'_>,
+        who: Author,
+        at: Timestamp,
+        text: &str,
+    ) {
         let Some(snippet) = snippet(text, &self.needle) else {
             return;
         };
         self.count += 1;
-        let find = Find {
+        let find = Match {
             session: place.summary.id,
             name: place.summary.name.clone(),
             path: place.path.clone(),

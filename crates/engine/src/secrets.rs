@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::spec::{Declared, Executor, Secret, Server, Source, Transport, Workflow};
-use crate::world::World;
+use crate::spec::{DeclaredTools, Executor, Secret, Server, Source, Transport, Workflow};
 
 /// The largest secret file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
@@ -24,7 +24,7 @@ pub(crate) struct Secrets {
 impl Secrets {
     /// Reads the secrets that `workflow` declares; `folder` holds the spec. A missing secret is an
     /// error only where it is inserted.
-    fn read(world: &World, workflow: &Workflow, folder: &Path) -> Self {
+    fn read(world: &Env, workflow: &Workflow, folder: &Path) -> Self {
         let declared = workflow.environment.secrets.clone();
         let mut values = BTreeMap::new();
         for secret in &declared {
@@ -44,7 +44,7 @@ impl Secrets {
     }
 
     /// The executors and MCP servers of a workflow with their secrets inserted.
-    pub(crate) fn fill(&self, declared: &Declared) -> Result<Declared, Error> {
+    pub(crate) fn fill(&self, declared: &DeclaredTools) -> Result<DeclaredTools, Error> {
         let executor = |executor: &Executor| {
             Ok(Executor {
                 headers: self.fill_pairs(&executor.headers)?,
@@ -67,7 +67,7 @@ impl Secrets {
                 transport,
             })
         };
-        Ok(Declared {
+        Ok(DeclaredTools {
             native: declared.native.clone(),
             executors: try_map(&declared.executors, executor)?,
             servers: try_map(&declared.servers, server)?,
@@ -106,7 +106,7 @@ fn try_map<T, U>(all: &[T], make: impl Fn(&T) -> Result<U, Error>) -> Result<Vec
     all.iter().map(make).collect()
 }
 
-impl World {
+impl Env {
     /// The environment of one workflow: its redactor also knows the secrets of that workflow.
     /// `spec` is the path of the spec.
     pub(crate) fn for_workflow(
@@ -127,7 +127,7 @@ impl World {
         let values: Vec<_> = secrets.values.clone().into_iter().collect();
         let personal = workflow.guardrails.pii_redaction;
         let world = Self {
-            redactor: Arc::new(self.redactor.knowing(&values, personal)),
+            redactor: Arc::new(self.redactor.with_secrets(&values, personal)),
             ..self.clone()
         };
         (world, secrets)

@@ -9,32 +9,32 @@ use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::{Event, Failure, Seq, Suspension};
 use segno_core::lease::Lease;
 use segno_core::session::{Status, Summary};
-use segno_core::state::{Finished, State};
+use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
-use segno_core::store::{Discarded, Error as StoreError};
+use segno_core::store::{Error as StoreError, TrashedSession};
 use segno_core::usage::Usage;
 
+use crate::conversations::{self, Conversation};
+use crate::env::Env;
 use crate::error::Error;
-use crate::talk::{self, Talk};
-use crate::world::World;
-use crate::{claim, history, trash};
+use crate::{history, lease, trash};
 
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedSession {
     pub summary: Summary,
     pub lease: Lease,
     /// The status, given whether the owner of the lease is alive.
-    pub standing: Status,
+    pub status: Status,
 }
 
 /// All sessions, newest first, and the errors of unreadable ones.
-pub async fn list(world: &World) -> Result<(Vec<Listed>, Vec<StoreError>), Error> {
+pub async fn list(world: &Env) -> Result<(Vec<ListedSession>, Vec<StoreError>), Error> {
     let (mut listed, mut damaged) = (Vec::new(), Vec::new());
     for found in world.store.list().await? {
         match found {
             Ok(summary) => match world.store.lease(summary.id).await {
-                Ok(lease) => listed.push(Listed {
-                    standing: claim::standing(world, &summary, &lease),
+                Ok(lease) => listed.push(ListedSession {
+                    status: lease::effective_status(world, &summary, &lease),
                     summary,
                     lease,
                 }),
@@ -49,17 +49,14 @@ pub async fn list(world: &World) -> Result<(Vec<Listed>, Vec<StoreError>), Error
 /// The sessions of a list in which all work waits for the end of a rate limit. Skips unreadable
 /// sessions.
 pub async fn suspensions(
-    world: &World,
-    listed: &[Listed],
+    world: &Env,
+    listed: &[ListedSession],
 ) -> HashMap<SessionId, (Path, Suspension)> {
     let now = world.clock.now();
     let mut found = HashMap::new();
-    for listed in listed
-        .iter()
-        .filter(|listed| listed.standing.is_resumable())
-    {
+    for listed in listed.iter().filter(|listed| listed.status.is_resumable()) {
         let session = listed.summary.id;
-        let Ok(state) = history::look(world, session).await else {
+        let Ok(state) = history::load_state(world, session).await else {
             continue;
         };
         if let Some((path, suspension)) = state.suspended(now) {
@@ -70,13 +67,13 @@ pub async fn suspensions(
 }
 
 /// The newest session with this workspace. Skips unreadable sessions.
-pub async fn newest_in(world: &World, folder: &Folder) -> Result<Option<Summary>, Error> {
+pub async fn newest_in(world: &Env, folder: &Folder) -> Result<Option<Summary>, Error> {
     let mut readable = world.store.list().await?.into_iter().flatten();
     Ok(readable.find(|summary| Folder::new(&summary.workspace) == folder))
 }
 
 /// Resolves a session reference: an id, a name, or the beginning of either.
-pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
+pub async fn find(world: &Env, reference: &str) -> Result<Summary, Error> {
     if let Some(discarded) = in_trash(world, reference).await? {
         return Err(discarded);
     }
@@ -127,16 +124,16 @@ pub async fn find(world: &World, reference: &str) -> Result<Summary, Error> {
 
 /// `Error::InTrash`, if the session with this whole id or name is in the trash and no other session
 /// has the name.
-async fn in_trash(world: &World, reference: &str) -> Result<Option<Error>, Error> {
+async fn in_trash(world: &Env, reference: &str) -> Result<Option<Error>, Error> {
     let id = reference.parse::<SessionId>().ok();
-    let means = |found: &Discarded| {
+    let means = |found: &TrashedSession| {
         id == Some(found.session)
             || found
                 .name
                 .as_ref()
                 .is_some_and(|name| name.as_str() == reference)
     };
-    let trashed = match world.store.discarded().await {
+    let trashed = match world.store.list_trash().await {
         // An unreadable trash does not prevent finding readable sessions.
         Err(error) if error.kind() == ErrorKind::Damaged => return Ok(None),
         other => other?,
@@ -160,23 +157,23 @@ async fn in_trash(world: &World, reference: &str) -> Result<Option<Error>, Error
 
 /// A session with all its steps and conversations.
 #[derive(Debug, Clone)]
-pub struct Shown {
-    pub listed: Listed,
+pub struct SessionDetails {
+    pub listed: ListedSession,
     /// The state after all events of the journal.
     pub state: State,
     /// In the order in which they were first started.
-    pub steps: Vec<ShownStep>,
+    pub steps: Vec<StepDetails>,
     /// The conversations of CLI agents, in the same order.
-    pub talks: Vec<Talk>,
+    pub conversations: Vec<Conversation>,
 }
 
 #[derive(Debug, Clone)]
-pub struct ShownStep {
+pub struct StepDetails {
     pub path: Path,
     pub agent: String,
     /// How often it was started.
     pub attempts: u32,
-    pub standing: StepStanding,
+    pub status: StepStatus,
     /// All attempts together.
     pub usage: Usage,
     /// How often a model answered, if the step used tools.
@@ -190,7 +187,7 @@ pub struct ShownStep {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StepStanding {
+pub enum StepStatus {
     Finished,
     /// Started, not finished.
     InFlight,
@@ -206,21 +203,21 @@ pub enum StepStanding {
 }
 
 /// Reads a session, and verifies every event.
-pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
+pub async fn show(world: &Env, summary: Summary) -> Result<SessionDetails, Error> {
     let lease = world.store.lease(summary.id).await?;
     let mut state = State::empty(summary.id);
-    let mut steps: Vec<ShownStep> = Vec::new();
+    let mut steps: Vec<StepDetails> = Vec::new();
     let mut indexes = HashMap::new();
-    let mut conversations = talk::Collector::default();
-    history::follow(world, summary.id, state.head, |entry| {
+    let mut conversations = conversations::Collector::default();
+    history::read_events(world, summary.id, state.head, |entry| {
         conversations.apply(&entry.event);
         if let Some((path, _)) = entry.event.step() {
             let index = *indexes.entry(path.clone()).or_insert_with(|| {
-                steps.push(ShownStep {
+                steps.push(StepDetails {
                     path: path.clone(),
                     agent: String::new(),
                     attempts: 0,
-                    standing: StepStanding::InFlight,
+                    status: StepStatus::InFlight,
                     usage: Usage::default(),
                     turns: 0,
                     tools: 0,
@@ -232,67 +229,69 @@ pub async fn show(world: &World, summary: Summary) -> Result<Shown, Error> {
             apply_event(&mut steps[index], &entry.event);
             steps[index].seq = entry.seq;
         }
-        state.apply(&entry).map_err(|illegal| Error::Senseless {
-            session: summary.id,
-            reason: illegal.to_string(),
-        })
+        state
+            .apply(&entry)
+            .map_err(|illegal| Error::InvalidJournal {
+                session: summary.id,
+                reason: illegal.to_string(),
+            })
     })
     .await?;
-    let standing = claim::standing(world, &summary, &lease);
+    let standing = lease::effective_status(world, &summary, &lease);
     if standing != Status::Running {
         // No run is left to finish the step.
         for step in steps
             .iter_mut()
-            .filter(|step| step.standing == StepStanding::InFlight)
+            .filter(|step| step.status == StepStatus::InFlight)
         {
-            step.standing = StepStanding::Unknown;
+            step.status = StepStatus::Unknown;
         }
     }
-    Ok(Shown {
-        listed: Listed {
+    Ok(SessionDetails {
+        listed: ListedSession {
             summary,
             lease,
-            standing,
+            status: standing,
         },
         state,
         steps,
-        talks: conversations.finish(world).await?,
+        conversations: conversations.finish(world).await?,
     })
 }
 
-fn apply_event(step: &mut ShownStep, event: &Event) {
+fn apply_event(step: &mut StepDetails, event: &Event) {
     match event {
         Event::StepStarted(event) => {
             step.agent.clone_from(&event.agent);
             step.attempts += 1;
-            step.standing = StepStanding::InFlight;
+            step.status = StepStatus::InFlight;
         }
         Event::StepFinished(event) => {
-            step.standing = StepStanding::Finished;
+            step.status = StepStatus::Finished;
             step.usage += event.usage;
             // The last answer of a conversation is the answer of the step.
             step.turns += u32::from(step.turns > 0);
             step.elapsed = Some(Duration::from_millis(event.elapsed_ms));
         }
         Event::StepFailed(event) => {
-            step.standing = StepStanding::Failed(event.error.clone());
+            step.status = StepStatus::Failed(event.error.clone());
             step.usage += event.usage;
         }
-        Event::StepUnknown(_) => step.standing = StepStanding::Unknown,
-        Event::StepDiscarded(_) => step.standing = StepStanding::Discarded,
-        Event::StepPaused(_) => step.standing = StepStanding::Paused,
+        Event::StepUnknown(_) => step.status = StepStatus::Unknown,
+        Event::StepDiscarded(_) => step.status = StepStatus::Discarded,
+        Event::StepPaused(_) => step.status = StepStatus::Paused,
         Event::ModelReplied(event) => {
             step.usage += event.usage;
             step.turns += 1;
         }
         Event::ToolFinished(_) => step.tools += 1,
-        Event::TalkShortened(event) => step.usage += event.usage,
+        Event::ConversationCompacted(event) => step.usage += event.usage,
         Event::QuestionAsked(_) => {
-            Finished::PERSON.clone_into(&mut step.agent);
+            FinishedSteps::USER.clone_into(&mut step.agent);
             step.attempts += 1;
-            step.standing = StepStanding::Waiting;
+            step.status = StepStatus::Waiting;
         }
-        Event::QuestionAnswered(_) => step.standing = StepStanding::Finished,
+        Event::QuestionAnswered(_) => step.status = StepStatus::Finished,
         _ => {}
     }
 }
@@ -301,15 +300,15 @@ fn apply_event(step: &mut ShownStep, event: &Event) {
 /// Completed sessions stay with `keep_completed`. Resumable sessions stay unless `unfinished` is
 /// set.
 pub async fn outdated(
-    world: &World,
+    world: &Env,
     age: Duration,
     keep_completed: bool,
     unfinished: bool,
-) -> Result<Vec<Listed>, Error> {
+) -> Result<Vec<ListedSession>, Error> {
     let now = world.clock.now();
     let (listed, _) = list(world).await?;
-    let goes = |listed: &Listed| {
-        let status = listed.standing;
+    let goes = |listed: &ListedSession| {
+        let status = listed.status;
         let chosen = match status {
             Status::Completed => !keep_completed,
             Status::Running | Status::Waiting => false,

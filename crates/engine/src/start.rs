@@ -10,23 +10,23 @@ use std::sync::Arc;
 
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Entry, Event, Run, SessionCreated};
+use segno_core::journal::{Event, JournalEvent, Run, SessionCreated};
 use segno_core::session::{Kind, Status};
 use segno_core::state::State;
-use segno_core::store::{Batch, Error as StoreError, Hold, New};
+use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession};
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::flow::Agents;
 use crate::observe::Observer;
 use crate::run::{self, Outcome, RunStart};
 use crate::spec::{self, Workflow};
-use crate::stop::Brake;
+use crate::steps::Agents;
+use crate::stop::StopToken;
 use crate::template::Templates;
-use crate::world::World;
-use crate::{artifacts, pen};
+use crate::{artifacts, journal};
 
 /// The largest spec file that is read, in bytes.
-pub const LONGEST_SPEC: u64 = 10 * 1024 * 1024;
+pub const MAX_SPEC_BYTES: u64 = 10 * 1024 * 1024;
 
 /// What the user asks for.
 #[derive(Debug, Clone)]
@@ -44,14 +44,14 @@ pub struct Request {
 
 /// Reads and validates a spec, and inlines the files that it refers to: the returned text is
 /// self-contained.
-pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error> {
+pub fn read_spec(world: &Env, path: &Path) -> Result<(String, Workflow), Error> {
     let unreadable = |reason: String| Error::Unreadable {
         path: path.to_owned(),
         reason,
     };
     let bytes = world
         .disk
-        .read(path, LONGEST_SPEC)
+        .read(path, MAX_SPEC_BYTES)
         .map_err(|error| unreadable(error.to_string()))?;
     let text = String::from_utf8(bytes)
         .map_err(|error| unreadable(format!("it is not UTF-8 text ({error})")))?;
@@ -59,7 +59,7 @@ pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error
     let missing = std::cell::RefCell::new(None);
     let files = |name: &str| {
         let file = folder.join(name);
-        let bytes = world.disk.read(&file, LONGEST_SPEC).map_err(|error| {
+        let bytes = world.disk.read(&file, MAX_SPEC_BYTES).map_err(|error| {
             let reason = error.to_string();
             missing.replace(Some((file, reason.clone())));
             reason
@@ -77,24 +77,24 @@ pub fn read_spec(world: &World, path: &Path) -> Result<(String, Workflow), Error
 }
 
 pub async fn start(
-    world: &World,
+    world: &Env,
     request: Request,
     observer: Arc<dyn Observer>,
-    stop_token: Brake,
+    stop_token: StopToken,
 ) -> Result<Outcome, Error> {
     let (text, workflow) = read_spec(world, &request.spec)?;
-    with(world, text, workflow, request, observer, stop_token).await
+    start_parsed(world, text, workflow, request, observer, stop_token).await
 }
 
 /// Starts a session from a spec that is already read. If the spec has no file, `request.spec` is
 /// empty.
-pub(crate) async fn with(
-    world: &World,
+pub(crate) async fn start_parsed(
+    world: &Env,
     text: String,
     workflow: Workflow,
     request: Request,
     observer: Arc<dyn Observer>,
-    stop_token: Brake,
+    stop_token: StopToken,
 ) -> Result<Outcome, Error> {
     let notice = |message: &str| observer.notice(message);
     let (world, secrets) = &world.for_workflow(&workflow, &request.spec, &notice);
@@ -116,7 +116,7 @@ pub(crate) async fn with(
         &request.out,
         request.force,
     )?;
-    let (spec, _) = pen::keep(world, &text).await?;
+    let (spec, _) = journal::redact_and_store(world, &text).await?;
 
     let mut entropy = [0; 10];
     world.random.fill(&mut entropy);
@@ -125,14 +125,14 @@ pub(crate) async fn with(
         name: request
             .name
             .clone()
-            .unwrap_or_else(|| Name::like(&workflow.name)),
+            .unwrap_or_else(|| Name::sanitized(&workflow.name)),
         session_kind: Kind::Workflow,
-        workspace: text_of(&request.workspace)?,
-        spec_path: text_of(&request.spec)?,
+        workspace: path_text(&request.workspace)?,
+        spec_path: path_text(&request.spec)?,
         spec,
         spec_digest: Digest::of(text.as_bytes()),
         variables,
-        out: text_of(&request.out)?,
+        out: path_text(&request.out)?,
         force: request.force,
         commit: None,
     };
@@ -148,7 +148,7 @@ pub(crate) async fn with(
 
 /// A path as text for the journal. A path that is not UTF-8 is refused, because a lossy copy would
 /// name another file.
-pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
+pub(crate) fn path_text(path: &Path) -> Result<String, Error> {
     let unreadable = || Error::Unreadable {
         path: path.to_owned(),
         reason: "its name is not UTF-8".into(),
@@ -159,7 +159,7 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Error> {
 /// The variables, with values redacted that look like secrets: they are journaled, and a later run
 /// must compute with the same values (P7, P12).
 pub(crate) fn bind(
-    world: &World,
+    world: &Env,
     workflow: &Workflow,
     request: &Request,
     notice: &dyn Fn(&str),
@@ -192,7 +192,7 @@ pub(crate) enum Naming {
 
 /// Creates the session with its first events. `opening` follows the start of the first run.
 pub(crate) async fn create(
-    world: &World,
+    world: &Env,
     session: SessionId,
     created: SessionCreated,
     opening: Vec<Event>,
@@ -201,7 +201,7 @@ pub(crate) async fn create(
 ) -> Result<(Name, State), Error> {
     let workspace = PathBuf::from(&created.workspace);
     let created = SessionCreated {
-        commit: world.snapshots.commit(workspace).await,
+        commit: world.snapshots.head_commit(workspace).await,
         ..created
     };
     let (base_name, at) = (created.name.clone(), world.clock.now());
@@ -219,17 +219,19 @@ pub(crate) async fn create(
         for event in events {
             let run = Run(1);
             let record = state.head.seal(run, at, &event);
-            let entry = Entry {
+            let entry = JournalEvent {
                 seq: record.seq,
                 run,
                 at,
                 event,
                 hash: record.hash,
             };
-            state.apply(&entry).map_err(|illegal| Error::Senseless {
-                session,
-                reason: illegal.to_string(),
-            })?;
+            state
+                .apply(&entry)
+                .map_err(|illegal| Error::InvalidJournal {
+                    session,
+                    reason: illegal.to_string(),
+                })?;
             records.push(record);
             entries.push(entry);
         }
@@ -241,12 +243,12 @@ pub(crate) async fn create(
             status: Status::Running,
             spec_digest: state.spec_digest,
             workspace: None,
-            lease: Hold::Renew(world.ttl),
-            folded: None,
-            taken: Vec::new(),
+            lease: LeaseUpdate::Renew(world.ttl),
+            cached_state: None,
+            handled_messages: Vec::new(),
         };
         let workspace = created.workspace.clone();
-        let new = New {
+        let new = NewSession {
             id: session,
             name: name.clone(),
             kind: created.session_kind,
@@ -261,7 +263,7 @@ pub(crate) async fn create(
             Ok(_) => {
                 entries
                     .iter()
-                    .for_each(|entry| observer.entry(session, entry));
+                    .for_each(|entry| observer.event(session, entry));
                 return Ok((name, state));
             }
         }

@@ -13,15 +13,15 @@ use tokio::sync::watch;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     /// A user or a program requested it.
-    Asked(StopRequested),
+    Requested(StopRequested),
     /// Another run has the lease: this run must not write any more.
     Fenced(segno_core::store::Error),
 }
 
 impl Stop {
     /// A request without a reason.
-    pub fn asked(by: &str, mode: StopMode, status: Status) -> Self {
-        Self::Asked(StopRequested {
+    pub fn request(by: &str, mode: StopMode, status: Status) -> Self {
+        Self::Requested(StopRequested {
             by: by.to_owned(),
             mode,
             status,
@@ -33,7 +33,7 @@ impl Stop {
     /// A shutdown around the run: the machine shuts down, or the terminal closes. No one decided to
     /// pause; `checkpoint` keeps what there is.
     pub fn shutdown(by: &str, checkpoint: Trigger) -> Self {
-        Self::Asked(StopRequested {
+        Self::Requested(StopRequested {
             by: by.to_owned(),
             mode: StopMode::Now,
             status: Status::Interrupted,
@@ -46,7 +46,7 @@ impl Stop {
     /// redacted (P12).
     pub(crate) fn from_inbox(asked: StopRequested, redactor: &Redactor) -> Self {
         let plain = |text: String| redactor.redact(&text).into_owned();
-        Self::Asked(StopRequested {
+        Self::Requested(StopRequested {
             by: plain(asked.by),
             reason: asked.reason.map(plain),
             ..asked
@@ -54,14 +54,14 @@ impl Stop {
     }
 
     pub(crate) fn is_immediate(&self) -> bool {
-        !matches!(self, Self::Asked(asked) if asked.mode == StopMode::Boundary)
+        !matches!(self, Self::Requested(asked) if asked.mode == StopMode::Boundary)
     }
 
     /// Merges two requests. The later requester is named if the request changed anything.
     fn merge(self, other: Stop) -> Stop {
         let (first, later) = match (self, other) {
             (fenced @ Stop::Fenced(_), _) | (_, fenced @ Stop::Fenced(_)) => return fenced,
-            (Stop::Asked(first), Stop::Asked(later)) => (first, later),
+            (Stop::Requested(first), Stop::Requested(later)) => (first, later),
         };
         let mode = match later.mode {
             StopMode::Now => StopMode::Now,
@@ -72,7 +72,7 @@ impl Stop {
             _ => first.status,
         };
         let changed = (mode, status) != (first.mode, first.status);
-        Stop::Asked(StopRequested {
+        Stop::Requested(StopRequested {
             by: if changed { later.by } else { first.by },
             mode,
             status,
@@ -84,15 +84,15 @@ impl Stop {
 
 /// A stop token. Clones stop the same run.
 #[derive(Debug, Clone, Default)]
-pub struct Brake {
+pub struct StopToken {
     request: watch::Sender<Option<Stop>>,
     in_task: Arc<AtomicBool>,
 }
 
-impl Brake {
+impl StopToken {
     /// Requests the run to stop. Requests merge: immediate is stronger than at the next boundary,
     /// cancel is stronger than pause, and fencing is stronger than everything.
-    pub fn pull(&self, stop: Stop) {
+    pub fn request_stop(&self, stop: Stop) {
         self.merge(stop);
     }
 
@@ -122,7 +122,7 @@ impl Brake {
     }
 
     /// What a run finishes that does not stop immediately.
-    pub fn last_piece(&self) -> &'static str {
+    pub fn stops_after(&self) -> &'static str {
         if self.in_task() {
             "this task"
         } else {
@@ -131,12 +131,12 @@ impl Brake {
     }
 
     /// The merged requests so far.
-    pub fn pulled(&self) -> Option<Stop> {
+    pub fn requested(&self) -> Option<Stop> {
         self.request.borrow().clone()
     }
 
     /// Returns when an immediate stop was requested.
-    pub async fn at_once(&self) -> Stop {
+    pub async fn wait_immediate(&self) -> Stop {
         let mut receiver = self.request.subscribe();
         let stop = receiver
             .wait_for(|stop| stop.as_ref().is_some_and(Stop::is_immediate))
@@ -153,7 +153,7 @@ impl Brake {
     }
 
     /// Returns when any stop was requested.
-    pub async fn any(&self) -> Stop {
+    pub async fn wait_any(&self) -> Stop {
         let mut receiver = self.request.subscribe();
         let stop = receiver.wait_for(Option::is_some).await;
         stop.expect("the sender lives in self")

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, Run, Suspension, Text};
+use segno_core::journal::{Event, JournalEvent, Run, Suspension, Text};
 use segno_core::model::Part;
 use segno_core::step::Path;
 use segno_core::time::Timestamp;
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::env::Env;
 use crate::observe::Observer;
 use crate::spec::{Telemetry, Workflow};
-use crate::world::World;
 
 /// Longer texts are cut to this many bytes.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -107,7 +107,7 @@ impl Trace {
     }
 
     /// Applies the next event; returns the spans that end with it.
-    pub(crate) fn apply(&mut self, entry: &Entry) -> Vec<Span> {
+    pub(crate) fn apply(&mut self, entry: &JournalEvent) -> Vec<Span> {
         let at = entry.at;
         match &entry.event {
             Event::RunStarted(_) => {
@@ -147,7 +147,9 @@ impl Trace {
                 }
                 return spans;
             }
-            Event::TalkShortened(event) => return self.chat(&event.path, entry, event.usage),
+            Event::ConversationCompacted(event) => {
+                return self.chat(&event.path, entry, event.usage);
+            }
             Event::ToolStarted(event) => {
                 if let Some(step) = self.steps.get_mut(&event.path) {
                     step.tools.insert(event.call.clone(), at);
@@ -222,7 +224,7 @@ impl Trace {
     }
 
     /// A model call inside a step.
-    fn chat(&mut self, path: &Path, entry: &Entry, usage: Usage) -> Vec<Span> {
+    fn chat(&mut self, path: &Path, entry: &JournalEvent, usage: Usage) -> Vec<Span> {
         let id = self.stable_id(&format!("chat {}", entry.seq), 16);
         let Some(step) = self.steps.get_mut(path) else {
             return Vec::new();
@@ -423,7 +425,7 @@ impl Tracer {
     /// Starts to send the spans of `run`; `None` if this session is not sampled. `finished` steps
     /// were done before.
     pub(crate) fn begin(
-        world: &World,
+        world: &Env,
         workflow: &Workflow,
         session: SessionId,
         run: Run,
@@ -465,7 +467,7 @@ impl Tracer {
     }
 
     /// Sends the remaining spans, with a time limit.
-    pub(crate) async fn close(&self, world: &World, mut sender: JoinHandle<()>) {
+    pub(crate) async fn close(&self, world: &Env, mut sender: JoinHandle<()>) {
         drop(
             self.queue
                 .lock()
@@ -480,7 +482,7 @@ impl Tracer {
 }
 
 impl Observer for Tracer {
-    fn entry(&self, session: SessionId, entry: &Entry) {
+    fn event(&self, session: SessionId, entry: &JournalEvent) {
         let spans = {
             let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
             trace.apply(entry)
@@ -492,7 +494,7 @@ impl Observer for Tracer {
             }
         }
         drop(queue);
-        self.inner.entry(session, entry);
+        self.inner.event(session, entry);
     }
 
     fn planned(&self, steps: usize) {
@@ -511,8 +513,8 @@ impl Observer for Tracer {
         self.inner.suspended(session, path, suspension);
     }
 
-    fn words(&self, piece: &str) {
-        self.inner.words(piece);
+    fn text(&self, piece: &str) {
+        self.inner.text(piece);
     }
 
     fn notice(&self, message: &str) {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::{Head, Text};
-use segno_core::lease::{Liveness, Verdict};
+use segno_core::lease::{LeaseDecision, Liveness};
 use segno_core::session::{Status, Summary};
-use segno_core::store::{Discarded, Error as StoreError, Swept};
+use segno_core::store::{Error as StoreError, Swept, TrashedSession};
 use segno_core::time::Timestamp;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
-use crate::{claim, history, sessions};
+use crate::{history, lease, sessions};
 
 /// Younger blobs are never deleted: a run may be about to reference them.
 const GRACE: Duration = Duration::from_hours(24);
@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_hours(24);
 /// A session to delete.
 #[derive(Debug, Clone)]
 pub enum Target {
-    Sound(Summary),
+    Readable(Summary),
     /// A session that cannot be read, and the error.
     Damaged(SessionId, StoreError),
 }
@@ -29,7 +29,7 @@ pub enum Target {
 impl Target {
     pub fn id(&self) -> SessionId {
         match self {
-            Target::Sound(summary) => summary.id,
+            Target::Readable(summary) => summary.id,
             Target::Damaged(session, _) => *session,
         }
     }
@@ -37,16 +37,16 @@ impl Target {
     /// The name, if it can be read.
     pub fn name(&self) -> Option<&Name> {
         match self {
-            Target::Sound(summary) => Some(&summary.name),
+            Target::Readable(summary) => Some(&summary.name),
             Target::Damaged(..) => None,
         }
     }
 }
 
 /// Resolves a session to delete. A damaged session is found by its whole id only.
-pub async fn target(world: &World, reference: &str) -> Result<Target, Error> {
+pub async fn target(world: &Env, reference: &str) -> Result<Target, Error> {
     match (sessions::find(world, reference).await, reference.parse()) {
-        (Ok(summary), _) => Ok(Target::Sound(summary)),
+        (Ok(summary), _) => Ok(Target::Readable(summary)),
         (Err(Error::Store(error)), Ok(session)) if error.kind() == Kind::Damaged => {
             Ok(Target::Damaged(session, error))
         }
@@ -55,7 +55,7 @@ pub async fn target(world: &World, reference: &str) -> Result<Target, Error> {
 }
 
 /// Moves a session to the trash, unless a run holds it.
-pub async fn discard(world: &World, target: &Target) -> Result<(), Error> {
+pub async fn move_to_trash(world: &Env, target: &Target) -> Result<(), Error> {
     let session = target.id();
     let seen = match world.store.lease(session).await {
         Ok(lease) => Some(lease),
@@ -63,12 +63,12 @@ pub async fn discard(world: &World, target: &Target) -> Result<(), Error> {
         Err(error) => return Err(error.into()),
     };
     if let Some(lease) = &seen
-        && claim::verdict(world, lease) == Verdict::Held
+        && lease::verdict(world, lease) == LeaseDecision::Held
     {
         let name = target.name().cloned();
-        return Err(Error::InUse {
+        return Err(Error::DeleteWhileRunning {
             session,
-            name: name.unwrap_or_else(|| Name::like(&session.to_string())),
+            name: name.unwrap_or_else(|| Name::sanitized(&session.to_string())),
         });
     }
     Ok(world.store.discard(session, seen).await?)
@@ -76,28 +76,28 @@ pub async fn discard(world: &World, target: &Target) -> Result<(), Error> {
 
 /// A session in the trash.
 #[derive(Debug, Clone)]
-pub struct Thrown {
-    pub discarded: Discarded,
+pub struct TrashItem {
+    pub discarded: TrashedSession,
     /// The session's row, if it can be read.
     pub summary: Option<Summary>,
 }
 
-impl Thrown {
+impl TrashItem {
     pub fn name(&self) -> Name {
         name(&self.discarded)
     }
 }
 
 /// The name of a session in the trash; derived from its id if the name could not be read.
-pub(crate) fn name(discarded: &Discarded) -> Name {
-    let like_id = || Name::like(&discarded.session.to_string());
+pub(crate) fn name(discarded: &TrashedSession) -> Name {
+    let like_id = || Name::sanitized(&discarded.session.to_string());
     discarded.name.clone().unwrap_or_else(like_id)
 }
 
 /// The sessions in the trash, newest first, and the errors of unreadable ones.
-pub async fn list(world: &World) -> Result<(Vec<Thrown>, Vec<StoreError>), Error> {
+pub async fn list(world: &Env) -> Result<(Vec<TrashItem>, Vec<StoreError>), Error> {
     let (mut trashed, mut damaged) = (Vec::new(), Vec::new());
-    for found in world.store.discarded().await? {
+    for found in world.store.list_trash().await? {
         match found {
             Ok(discarded) => {
                 let mut summary = world.store.summary(discarded.session).await.ok();
@@ -107,7 +107,7 @@ pub async fn list(world: &World) -> Result<(Vec<Thrown>, Vec<StoreError>), Error
                     // No process runs a session in the trash.
                     summary.status = Status::Interrupted;
                 }
-                trashed.push(Thrown { discarded, summary });
+                trashed.push(TrashItem { discarded, summary });
             }
             Err(error) => damaged.push(error),
         }
@@ -116,10 +116,10 @@ pub async fn list(world: &World) -> Result<(Vec<Thrown>, Vec<StoreError>), Error
 }
 
 /// Resolves a reference to a session in the trash.
-pub async fn find(world: &World, reference: &str) -> Result<Discarded, Error> {
-    let all: Vec<Discarded> = world
+pub async fn find(world: &Env, reference: &str) -> Result<TrashedSession, Error> {
+    let all: Vec<TrashedSession> = world
         .store
-        .discarded()
+        .list_trash()
         .await?
         .into_iter()
         .flatten()
@@ -146,8 +146,8 @@ pub async fn find(world: &World, reference: &str) -> Result<Discarded, Error> {
 /// Restores a session from the trash, and returns its name. If the name is taken and was not
 /// requested, a number is appended.
 pub async fn restore(
-    world: &World,
-    discarded: &Discarded,
+    world: &Env,
+    discarded: &TrashedSession,
     wanted: Option<Name>,
 ) -> Result<Name, Error> {
     let family = wanted.clone().unwrap_or_else(|| name(discarded));
@@ -166,7 +166,7 @@ pub async fn restore(
 }
 
 /// The sessions that have been in the trash for at least `keep`.
-pub async fn expired(world: &World, keep: Duration) -> Result<Vec<Thrown>, Error> {
+pub async fn expired(world: &Env, keep: Duration) -> Result<Vec<TrashItem>, Error> {
     let now = world.clock.now();
     let (mut trashed, _) = list(world).await?;
     trashed.retain(|trashed| now.since(trashed.discarded.at) >= keep);
@@ -177,23 +177,23 @@ pub async fn expired(world: &World, keep: Duration) -> Result<Vec<Thrown>, Error
 pub enum Sweep {
     Done(Swept),
     /// Nothing was deleted: references are only known if every journal can be read.
-    Blind(Error),
+    Skipped(Error),
 }
 
 /// Deletes blobs that no session references, including sessions in the trash.
-pub async fn sweep(world: &World) -> Result<Sweep, Error> {
+pub async fn sweep(world: &Env) -> Result<Sweep, Error> {
     let mut before = world.clock.now().before(GRACE);
     let mut sessions = Vec::new();
     for found in world.store.list().await? {
         match found {
             Ok(summary) => sessions.push(summary.id),
-            Err(error) => return Ok(Sweep::Blind(error.into())),
+            Err(error) => return Ok(Sweep::Skipped(error.into())),
         }
     }
-    for found in world.store.discarded().await? {
+    for found in world.store.list_trash().await? {
         match found {
             Ok(discarded) => sessions.push(discarded.session),
-            Err(error) => return Ok(Sweep::Blind(error.into())),
+            Err(error) => return Ok(Sweep::Skipped(error.into())),
         }
     }
     let mut kept = BTreeSet::new();
@@ -202,7 +202,7 @@ pub async fn sweep(world: &World) -> Result<Sweep, Error> {
             Ok(Some(since)) => before = before.min(since),
             Ok(None) => {}
             Err(error) if matches!(error.kind(), Kind::Damaged | Kind::Invalid) => {
-                return Ok(Sweep::Blind(error));
+                return Ok(Sweep::Skipped(error));
             }
             Err(error) => return Err(error),
         }
@@ -213,12 +213,12 @@ pub async fn sweep(world: &World) -> Result<Sweep, Error> {
 /// Adds the blobs that a session references. Returns since when a live owner holds the session:
 /// blobs that it has put since then may not be referenced yet, however long that takes (P15).
 async fn collect_blobs(
-    world: &World,
+    world: &Env,
     session: SessionId,
     kept: &mut BTreeSet<segno_core::digest::Digest>,
 ) -> Result<Option<Timestamp>, Error> {
     let lease = world.store.lease(session).await?;
-    history::follow(world, session, Head::genesis(session), |entry| {
+    history::read_events(world, session, Head::genesis(session), |entry| {
         if let Some(Text::Blob { blob, .. }) = entry.event.text() {
             kept.insert(*blob);
         }

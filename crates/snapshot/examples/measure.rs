@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
-use segno_snapshot::{Request, Restore, Vault};
+use segno_snapshot::{Request, Restore, SnapshotStore};
 
 struct Real(Instant);
 
@@ -193,7 +193,7 @@ fn main() {
     println!("{:>9} MB of tar", length(&tar) / 1_000_000);
 
     let clock = Real(Instant::now());
-    let store = Vault::open(&scratch.join("vault")).unwrap();
+    let store = SnapshotStore::open(&scratch.join("vault")).unwrap();
     let request = Request::new(&work, &clock);
     let capture = || store.capture(&request, &|_| {}).unwrap();
     let first = time("first capture", capture);

@@ -15,12 +15,12 @@ use crate::error::Error;
 use crate::files;
 use crate::manifest::{Manifest, order};
 use crate::pack::{Packer, StoredChunks};
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 /// How many bytes of a long attachment are held in memory at a time.
 const BUFFER_BYTES: usize = 4 * chunk::LONGEST;
 
-impl Vault {
+impl SnapshotStore {
     /// Stores attachments by their names, which may contain folders. They are durable and listed on
     /// return. The same attachments give the same snapshot.
     pub fn keep(&self, attachments: &[(String, Vec<u8>)]) -> Result<Digest, Error> {

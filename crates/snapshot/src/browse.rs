@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::files;
 use crate::manifest::{digests, order};
 use crate::pack::Cursor;
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 /// A difference between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Size {
     pub shared: u64,
 }
 
-impl Vault {
+impl SnapshotStore {
     /// The size of the store in bytes, without the index.
     pub fn room(&self) -> Result<u64, Error> {
         let mut bytes = 0;

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use segno_core::cipher::{Cipher, FRAME, FileKey, HEADER, MAGIC, Shut, TAG};
+use segno_core::cipher::{Cipher, DecryptError, FRAME, FileKey, HEADER, MAGIC, TAG};
 
 use crate::files::{self, Draft, SyncedDraft};
 use crate::machine::random_bytes;
@@ -36,7 +36,7 @@ impl EncryptedFiles {
                 let mut salt = [0; 32];
                 salt[..16].copy_from_slice(&random_bytes()?);
                 salt[16..].copy_from_slice(&random_bytes()?);
-                let (header, key) = cipher.begin(salt);
+                let (header, key) = cipher.new_file(salt);
                 draft.write(&header)?;
                 let (number, frame) = (0, Vec::with_capacity(FRAME + TAG));
                 Some(FrameWriter { key, number, frame })
@@ -57,7 +57,7 @@ impl EncryptedFiles {
             return Ok(Opened::plain(file, stored));
         }
         let key = match &self.0 {
-            None => Err(Shut::NoKey),
+            None => Err(DecryptError::NoKey),
             Some(cipher) => cipher.open(&header),
         };
         let key = key.map_err(decrypt_error)?;
@@ -66,7 +66,7 @@ impl EncryptedFiles {
         let length = body.checked_sub(frames * TAG as u64).filter(|_| frames > 0);
         Ok(Opened {
             file,
-            length: length.ok_or_else(|| decrypt_error(Shut::Damaged))?,
+            length: length.ok_or_else(|| decrypt_error(DecryptError::Damaged))?,
             encryption: Some(EncryptedFrames { key, frames }),
         })
     }
@@ -84,10 +84,10 @@ impl EncryptedFiles {
 }
 
 /// Converts a decryption error. Only a missing or a wrong key can be fixed by the user.
-fn decrypt_error(shut: Shut) -> io::Error {
+fn decrypt_error(shut: DecryptError) -> io::Error {
     let kind = match shut {
-        Shut::NoKey | Shut::OtherKey => io::ErrorKind::PermissionDenied,
-        Shut::Damaged => io::ErrorKind::InvalidData,
+        DecryptError::NoKey | DecryptError::OtherKey => io::ErrorKind::PermissionDenied,
+        DecryptError::Damaged => io::ErrorKind::InvalidData,
     };
     io::Error::new(kind, shut)
 }
@@ -215,7 +215,7 @@ impl Opened {
             let part = bytes.get(from..).unwrap_or_default();
             let length = part.len().min(buffer.len() - filled);
             if length == 0 {
-                return Err(decrypt_error(Shut::Damaged));
+                return Err(decrypt_error(DecryptError::Damaged));
             }
             buffer[filled..filled + length].copy_from_slice(&part[..length]);
             filled += length;

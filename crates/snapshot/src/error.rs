@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use segno_core::cipher::Shut;
+use segno_core::cipher::DecryptError;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 
@@ -42,7 +42,7 @@ pub enum Error {
     Git(#[from] crate::git::Error),
     /// The file is encrypted and cannot be decrypted here.
     #[error("{} cannot be read: {shut}", place.display())]
-    CannotDecrypt { place: PathBuf, shut: Shut },
+    CannotDecrypt { place: PathBuf, shut: DecryptError },
     /// An archive member that is not accepted. Nothing of the archive was stored.
     #[error("`{entry}` in the archive is refused: {reason}")]
     Unsafe { entry: String, reason: String },
@@ -73,7 +73,7 @@ impl Error {
     pub(crate) fn at(place: &Path, error: impl Into<io::Error>) -> Self {
         let (place, error) = (place.to_owned(), error.into());
         let shut = error.get_ref().and_then(|error| error.downcast_ref());
-        if let Some(&shut @ (Shut::NoKey | Shut::OtherKey)) = shut {
+        if let Some(&shut @ (DecryptError::NoKey | DecryptError::OtherKey)) = shut {
             return Error::CannotDecrypt { place, shut };
         }
         match error.kind() {

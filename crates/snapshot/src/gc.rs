@@ -18,7 +18,7 @@ use crate::entry::Chunk;
 use crate::error::Error;
 use crate::files;
 use crate::pack::{ChunkLocation, Cursor, PackSet, Packer, StoredChunks};
-use crate::snapshot_store::{Vault, names};
+use crate::snapshot_store::{SnapshotStore, names};
 use crate::transfer::PENDING_SUFFIX;
 use crate::trash::Trash;
 
@@ -29,11 +29,11 @@ const SMALL: u64 = 1024 * 1024;
 
 /// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Swept {
+pub struct GcReport {
     /// The store was in use: nothing was done, try again.
     pub busy: bool,
     /// Packs and manifests that were newly put into the trash.
-    pub thrown: u64,
+    pub trashed: u64,
     /// Packs and manifests that were deleted.
     pub deleted: u64,
     /// Bytes that were deleted.
@@ -42,21 +42,21 @@ pub struct Swept {
     pub compacted: u64,
 }
 
-impl Vault {
+impl SnapshotStore {
     /// Deletes what was put into the trash at least `grace` ago and is still unreferenced; puts
     /// what is unreferenced now into the trash; rewrites packs of which less than half is
     /// referenced.
     ///
     /// Deletes nothing while a manifest cannot be read, because its references are unknown. A full
     /// disk does not prevent deletion: only what would be rewritten stays as it is.
-    pub fn gc(&self, now: Timestamp, grace: Duration) -> Result<Swept, Error> {
+    pub fn gc(&self, now: Timestamp, grace: Duration) -> Result<GcReport, Error> {
         let Some(_lock) = self.try_lock_exclusive()? else {
-            return Ok(Swept {
+            return Ok(GcReport {
                 busy: true,
-                ..Swept::default()
+                ..GcReport::default()
             });
         };
-        let mut swept = Swept::default();
+        let mut swept = GcReport::default();
         let listed: HashSet<Digest> = self.snapshots()?.into_iter().collect();
         self.rebase(&listed)?;
         let (manifests, needed) = self.mark(&listed)?;
@@ -134,7 +134,7 @@ impl Vault {
         usage: &mut PackUsage,
         now: Timestamp,
         grace: Duration,
-        swept: &mut Swept,
+        swept: &mut GcReport,
     ) -> Result<(), Error> {
         let unreadable = |name: &Digest| {
             let damaged = usage.pack_set.damaged();
@@ -177,7 +177,7 @@ impl Vault {
         manifests: &HashSet<Digest>,
         usage: &PackUsage,
         now: Timestamp,
-        swept: &mut Swept,
+        swept: &mut GcReport,
     ) -> Result<(), Error> {
         let unreferenced = names(&self.manifests)?
             .into_iter()
@@ -185,7 +185,7 @@ impl Vault {
         let packs = usage.packs.keys().filter(|name| !usage.needs(name));
         for name in unreferenced.chain(packs.copied()) {
             trash.0.entry(name).or_insert_with(|| {
-                swept.thrown += 1;
+                swept.trashed += 1;
                 now
             });
         }
@@ -203,7 +203,7 @@ impl Vault {
         usage: &mut PackUsage,
         trash: &mut Trash,
         now: Timestamp,
-        swept: &mut Swept,
+        swept: &mut GcReport,
     ) -> Result<(), Error> {
         let mut groups: Vec<Vec<Digest>> = Vec::new();
         let mut small = Vec::new();
@@ -230,7 +230,7 @@ impl Vault {
                 }
                 trash.0.insert(name, now);
                 swept.compacted += 1;
-                swept.thrown += 1;
+                swept.trashed += 1;
             }
         }
         Ok(())
@@ -292,7 +292,7 @@ impl Pack {
 impl PackUsage {
     /// Reads all packs; those that cannot be read are left alone. A pack in the trash counts as
     /// referenced only for chunks that no other pack has.
-    fn open(store: &Vault, needed: HashSet<Digest>) -> Result<Self, Error> {
+    fn open(store: &SnapshotStore, needed: HashSet<Digest>) -> Result<Self, Error> {
         let pack_set = store.pack_set()?;
         let locations = pack_set.with_bases(needed.iter().copied());
         let mut locations: Vec<_> = locations

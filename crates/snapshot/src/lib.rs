@@ -39,14 +39,14 @@ pub mod verify;
 mod walk;
 mod wire;
 
-pub use archive::{Archive, Keeping, Limits, Written};
+pub use archive::{Archive, ImportMode, Limits, WrittenArchive};
 pub use browse::{Change, Difference, Size};
 pub use entry::{Chunk, Entry, FileTime, Kind, Skipped, Why};
 pub use error::Error;
-pub use gc::Swept;
+pub use gc::GcReport;
 pub use request::{
     Budget, Captured, Everything, Progress, Reach, Request, Restore, Restored, Trust,
 };
 pub use scope::Scope;
-pub use snapshot_store::Vault;
+pub use snapshot_store::SnapshotStore;
 pub use verify::Damage;

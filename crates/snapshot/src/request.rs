@@ -134,7 +134,7 @@ pub struct Restore<'a> {
     pub limit: Option<u64>,
     /// The snapshot that was just taken of the target: entries that are the same in both need no
     /// second check.
-    pub seen: Option<Digest>,
+    pub target_snapshot: Option<Digest>,
 }
 
 impl Default for Restore<'_> {
@@ -147,7 +147,7 @@ impl Default for Restore<'_> {
             privileges: false,
             durable: true,
             limit: None,
-            seen: None,
+            target_snapshot: None,
         }
     }
 }
@@ -166,5 +166,5 @@ pub struct Restored {
     pub skipped: Vec<Skipped>,
     /// Paths that could start a program. They, or the folders that contain them, have the suffix
     /// `.segno-inert`.
-    pub set_aside: Vec<PathBuf>,
+    pub disarmed: Vec<PathBuf>,
 }

@@ -29,7 +29,7 @@ const FORMAT: &[u8] = b"segno vault 3\n";
 
 /// A folder that contains snapshots.
 #[derive(Debug)]
-pub struct Vault {
+pub struct SnapshotStore {
     pub(crate) root: PathBuf,
     pub(crate) packs: PathBuf,
     pub(crate) manifests: PathBuf,
@@ -39,7 +39,7 @@ pub struct Vault {
     pub(crate) encrypted_files: EncryptedFiles,
 }
 
-impl Vault {
+impl SnapshotStore {
     /// Opens the snapshot store in `root`. Creates it if the folder is empty or missing. Removes
     /// the drafts of killed captures.
     pub fn open(root: &Path) -> Result<Self, Error> {
@@ -406,7 +406,7 @@ impl Vault {
 
     /// Unlists every snapshot except those in `kept` and those listed since `before`. Returns how
     /// many it unlisted. Does nothing while the store is in use.
-    pub fn keep_only(&self, kept: &[Digest], before: Timestamp) -> Result<u64, Error> {
+    pub fn unlist_except(&self, kept: &[Digest], before: Timestamp) -> Result<u64, Error> {
         let Some(_lock) = self.try_lock_exclusive()? else {
             return Ok(0);
         };

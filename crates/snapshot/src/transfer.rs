@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use segno_core::carry::{self, Load, Part, Sort};
 use segno_core::digest::Digest;
+use segno_core::transfer::{self, Part, PartKind, PartSet};
 
 use crate::delta::{self, Stored};
 use crate::entry::{Entry, Kind};
@@ -15,15 +15,15 @@ use crate::error::Error;
 use crate::files;
 use crate::manifest::Manifest;
 use crate::pack::{self, PackSet, Proof, read_table};
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 /// The suffix of a received pack that is not verified yet.
 pub(crate) const PENDING_SUFFIX: &str = ".guest";
 
-impl Vault {
+impl SnapshotStore {
     /// Every file that these snapshots reference: manifests first, each after the one that it
     /// builds upon. Nothing is deleted from the store until the result is dropped.
-    pub fn load(&self, snapshots: &[Digest]) -> Result<Load, Error> {
+    pub fn load(&self, snapshots: &[Digest]) -> Result<PartSet, Error> {
         let hold = self.lock_shared()?;
         let (mut manifests, mut needed) = (Vec::new(), HashSet::new());
         for &snapshot in snapshots {
@@ -35,14 +35,14 @@ impl Vault {
         let mut parts = Vec::new();
         for name in manifests {
             let path = self.manifests.join(name.to_string());
-            parts.push((part_of(Sort::Manifest, name, &path)?, path));
+            parts.push((part_of(PartKind::Manifest, name, &path)?, path));
         }
         for name in self.pack_set()?.packs_with(&needed)? {
             let path = self.packs.join(name.to_string());
-            parts.push((part_of(Sort::Pack, name, &path)?, path));
+            parts.push((part_of(PartKind::Pack, name, &path)?, path));
         }
         let hold = Box::new(hold);
-        Ok(Load { parts, hold })
+        Ok(PartSet { parts, guard: hold })
     }
 
     /// Appends a manifest and, before it, those that it builds upon.
@@ -74,8 +74,8 @@ impl Vault {
 
     fn has(&self, part: &Part) -> Result<bool, Error> {
         let name = part.name.to_string();
-        match part.sort {
-            Sort::Pack => {
+        match part.kind {
+            PartKind::Pack => {
                 for path in [self.packs.join(name), self.pending_path(part.name)] {
                     let is_there = path.symlink_metadata().is_ok();
                     let read = || read_table(&self.encrypted_files, &path, part.name);
@@ -86,7 +86,7 @@ impl Vault {
                 Ok(false)
             }
             // The stored form may differ; the manifest it gives must be right.
-            Sort::Manifest => match self.assemble(part.name) {
+            PartKind::Manifest => match self.assemble(part.name) {
                 Ok(_) => Ok(true),
                 Err(Error::Damaged { .. } | Error::Hostile { .. }) => Ok(false),
                 Err(error) => Err(error),
@@ -95,33 +95,33 @@ impl Vault {
     }
 
     /// An empty file that a part can be written into.
-    pub fn draft(&self) -> Result<carry::Draft, Error> {
+    pub fn draft(&self) -> Result<transfer::Draft, Error> {
         let draft =
             files::Draft::new(&self.drafts).map_err(|error| Error::at(&self.drafts, error))?;
-        Ok(carry::Draft {
+        Ok(transfer::Draft {
             path: draft.path().to_owned(),
-            hold: Box::new(draft),
+            guard: Box::new(draft),
         })
     }
 
     /// Adds a part to the store after verifying it. A part that the store already has stays as it
     /// is.
-    pub fn adopt(&self, part: &Part, draft: &carry::Draft) -> Result<(), Error> {
+    pub fn adopt(&self, part: &Part, draft: &transfer::Draft) -> Result<(), Error> {
         let _lock = self.lock_shared()?;
         if self.has(part)? {
             return Ok(());
         }
-        let found = part_of(part.sort, part.name, &draft.path)?;
+        let found = part_of(part.kind, part.name, &draft.path)?;
         if found != *part {
             let reason = "it is not as long as it was, or its end is another";
             return Err(Error::damaged(part.to_string(), reason));
         }
-        let (folder, path) = match part.sort {
-            Sort::Pack => match pack::check(&self.encrypted_files, &draft.path, part.name)? {
+        let (folder, path) = match part.kind {
+            PartKind::Pack => match pack::check(&self.encrypted_files, &draft.path, part.name)? {
                 Proof::Whole => (&self.packs, self.packs.join(part.name.to_string())),
                 Proof::ExceptPatches => (&self.packs, self.pending_path(part.name)),
             },
-            Sort::Manifest => {
+            PartKind::Manifest => {
                 self.check_manifest(part.name, &draft.path)?;
                 let path = self.manifests.join(part.name.to_string());
                 (&self.manifests, path)
@@ -230,15 +230,15 @@ impl Vault {
 }
 
 /// Describes a file as a part, by its length and its last bytes.
-fn part_of(sort: Sort, name: Digest, path: &Path) -> Result<Part, Error> {
+fn part_of(sort: PartKind, name: Digest, path: &Path) -> Result<Part, Error> {
     let (bytes, end) = files::read_tail::<32>(path).map_err(|error| Error::at(path, error))?;
     let check = end.as_ref().and_then(|end| Digest::from_bytes(end));
     let check =
         check.ok_or_else(|| Error::damaged(path.display().to_string(), "it is too short"))?;
     Ok(Part {
-        sort,
+        kind: sort,
         name,
-        check,
+        checksum: check,
         bytes,
     })
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::machine;
 use crate::pack::{Cursor, PackSet};
 use crate::request::Progress;
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
@@ -26,7 +26,7 @@ pub struct Damage {
 /// How many bytes of chunks a thread reads per batch, plus the rest of the last block.
 const BATCH: u64 = 1024 * 1024;
 
-impl Vault {
+impl SnapshotStore {
     /// Reads and verifies everything that the snapshot references. The result is empty if the
     /// snapshot can be restored.
     pub fn verify(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use segno_core::ports::{Access, Disk};
-use segno_core::store::{Error, Room};
+use segno_core::store::{DiskSpace, Error};
 
 /// The size of the reserve for a full disk: enough to store the longest answer that fits into a
 /// row, and how the run ended.
@@ -144,11 +144,11 @@ impl Home {
     }
 
     /// The space that is left: only that of the reserve, once it had to be used.
-    pub fn disk_space(&self) -> Room {
+    pub fn disk_space(&self) -> DiskSpace {
         if self.reserve_used.load(Ordering::SeqCst) {
-            Room::Reserve
+            DiskSpace::ReserveOnly
         } else {
-            Room::Plenty
+            DiskSpace::Sufficient
         }
     }
 
@@ -185,7 +185,7 @@ impl Home {
 pub(crate) fn io_error(folder: &Path, error: &io::Error) -> Error {
     let place = folder.display().to_string();
     if is_full(error) {
-        Error::Full { place }
+        Error::DiskFull { place }
     } else {
         Error::Unavailable {
             place,

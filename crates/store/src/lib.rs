@@ -15,5 +15,5 @@ pub mod sqlite;
 pub use disk::LocalDisk;
 pub use home::Home;
 pub use memory::Memory;
-pub use remote::{FindKey, Sealed, Warehouse};
+pub use remote::{EncryptedRemote, FindKey, ObjectRemote};
 pub use sqlite::Sqlite;

@@ -8,14 +8,15 @@ use std::time::Duration;
 use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::id::{CheckpointId, Name, SessionId};
-use segno_core::journal::{Entry, Head, Record, Run, Seq};
+use segno_core::journal::{Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::Clock;
 use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::{
-    Batch, Blobs, Checkpoints, Discarded, Error, Examine, Finding, Folded, Hold, Inbox, Journal,
-    Leases, Message, New, Reply, Room, Sessions, Swept, Trash,
+    Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Finding, Inbox,
+    InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept, Trash,
+    TrashedSession,
 };
 use segno_core::time::Timestamp;
 
@@ -41,8 +42,8 @@ struct StoredSession {
     until: Timestamp,
     records: Vec<Record>,
     finished: HashSet<(Option<String>, u32)>,
-    folded: Option<Folded>,
-    inbox: BTreeMap<u64, Message>,
+    folded: Option<CachedState>,
+    inbox: BTreeMap<u64, InboxMessage>,
     /// When the session was moved to the trash.
     discarded: Option<Timestamp>,
 }
@@ -122,7 +123,7 @@ impl StoredSession {
         }
     }
 
-    fn read(&self, after: Head, limit: usize) -> Result<Vec<(&Record, Entry)>, Error> {
+    fn read(&self, after: Head, limit: usize) -> Result<Vec<(&Record, JournalEvent)>, Error> {
         let (session, mut head) = (self.summary.id, after);
         let skipped = usize::try_from(after.seq.0).unwrap_or(usize::MAX);
         let mut read = Vec::new();
@@ -139,11 +140,11 @@ impl StoredSession {
         Ok(read)
     }
 
-    fn append(&mut self, batch: Batch, now: Timestamp) -> Result<Room, Error> {
+    fn append(&mut self, batch: Batch, now: Timestamp) -> Result<DiskSpace, Error> {
         self.fence(batch.run)?;
         let (found, after) = (self.summary.head, batch.head());
         if found == after && !batch.records.is_empty() {
-            return Ok(Room::Plenty);
+            return Ok(DiskSpace::Sufficient);
         }
         if found != batch.expected {
             return Err(Error::WrongHead {
@@ -165,13 +166,13 @@ impl StoredSession {
         }
         self.finished.extend(finished);
         self.records.extend(batch.records);
-        for message in batch.taken {
+        for message in batch.handled_messages {
             self.inbox.remove(&message);
         }
-        self.folded = batch.folded.or(self.folded.take());
+        self.folded = batch.cached_state.or(self.folded.take());
         match batch.lease {
-            Hold::Renew(ttl) => self.until = now.after(ttl),
-            Hold::Release => (self.owner, self.until) = (None, now),
+            LeaseUpdate::Renew(ttl) => self.until = now.after(ttl),
+            LeaseUpdate::Release => (self.owner, self.until) = (None, now),
         }
         if let Some(workspace) = batch.workspace {
             self.summary.workspace = workspace;
@@ -180,12 +181,12 @@ impl StoredSession {
         self.summary.spec_digest = batch.spec_digest;
         self.summary.head = after;
         self.summary.updated_at = now;
-        Ok(Room::Plenty)
+        Ok(DiskSpace::Sufficient)
     }
 }
 
 impl Sessions for Memory {
-    fn create(&self, new: New) -> Reply<'_, Lease> {
+    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
         let now = self.clock.now();
         let mut state = self.state();
         let result = (|| {
@@ -248,7 +249,7 @@ impl Trash for Memory {
         self.with(session, |stored| {
             stored.check_not_trashed()?;
             if seen.is_some_and(|seen| !stored.matches_lease(&seen)) {
-                return Err(Error::Outrun(session));
+                return Err(Error::LeaseChanged(session));
             }
             stored.summary.run = stored.summary.run.next();
             (stored.owner, stored.discarded) = (None, Some(now));
@@ -256,9 +257,9 @@ impl Trash for Memory {
         })
     }
 
-    fn discarded(&self) -> Reply<'_, Vec<Result<Discarded, Error>>> {
+    fn list_trash(&self) -> Reply<'_, Vec<Result<TrashedSession, Error>>> {
         let trashed = |stored: &StoredSession| {
-            Some(Discarded {
+            Some(TrashedSession {
                 session: stored.summary.id,
                 name: Some(stored.summary.name.clone()),
                 at: stored.discarded?,
@@ -301,12 +302,12 @@ impl Trash for Memory {
 }
 
 impl Journal for Memory {
-    fn append(&self, batch: Batch) -> Reply<'_, Room> {
+    fn append(&self, batch: Batch) -> Reply<'_, DiskSpace> {
         let now = self.clock.now();
         self.with(batch.session, |stored| stored.append(batch, now))
     }
 
-    fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>> {
+    fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<JournalEvent>> {
         self.with(session, |stored| {
             let read = stored.read(after, limit)?;
             Ok(read.into_iter().map(|(_, entry)| entry).collect())
@@ -320,7 +321,7 @@ impl Journal for Memory {
         })
     }
 
-    fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry> {
+    fn event(&self, session: SessionId, seq: Seq) -> Reply<'_, JournalEvent> {
         self.with(session, |stored| {
             let index = usize::try_from(seq.0).unwrap_or(usize::MAX).wrapping_sub(1);
             let record = stored
@@ -336,7 +337,12 @@ impl Journal for Memory {
         })
     }
 
-    fn finished(&self, session: SessionId, path: Path, revision: u32) -> Reply<'_, Entry> {
+    fn finished_event(
+        &self,
+        session: SessionId,
+        path: Path,
+        revision: u32,
+    ) -> Reply<'_, JournalEvent> {
         let seq = self.state().sessions.get(&session).and_then(|stored| {
             let is_it = |record: &&Record| {
                 record.kind == "step_finished"
@@ -346,14 +352,14 @@ impl Journal for Memory {
             stored.records.iter().find(is_it).map(|record| record.seq)
         });
         match seq {
-            Some(seq) => self.entry(session, seq),
+            Some(seq) => self.event(session, seq),
             None => self.with(session, |_| {
                 Err(damaged(session, &"the end of a step is missing"))
             }),
         }
     }
 
-    fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>> {
+    fn cached_state(&self, session: SessionId) -> Reply<'_, Option<CachedState>> {
         self.with(session, |stored| Ok(stored.folded.clone()))
     }
 }
@@ -369,7 +375,7 @@ impl Leases for Memory {
         self.with(seen.session, |stored| {
             stored.check_not_trashed()?;
             if !stored.matches_lease(&seen) {
-                return Err(Error::Outrun(seen.session));
+                return Err(Error::LeaseChanged(seen.session));
             }
             stored.summary.run = stored.summary.run.next();
             (stored.owner, stored.since, stored.until) = (Some(owner), now, now.after(ttl));
@@ -397,7 +403,7 @@ impl Leases for Memory {
 }
 
 impl Inbox for Memory {
-    fn post(&self, session: SessionId, _at: Timestamp, message: Message) -> Reply<'_, ()> {
+    fn post(&self, session: SessionId, _at: Timestamp, message: InboxMessage) -> Reply<'_, ()> {
         let number = {
             let mut state = self.state();
             state.messages += 1;
@@ -410,7 +416,7 @@ impl Inbox for Memory {
         })
     }
 
-    fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, Message)>> {
+    fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, InboxMessage)>> {
         self.with(session, |stored| {
             Ok(stored.inbox.clone().into_iter().collect())
         })
@@ -418,13 +424,16 @@ impl Inbox for Memory {
 }
 
 impl Checkpoints for Memory {
-    fn keep(&self, manifest: Manifest, _: [u8; 32]) -> Reply<'_, ()> {
+    fn put_checkpoint(&self, manifest: Manifest, _: [u8; 32]) -> Reply<'_, ()> {
         let name = (manifest.session, manifest.id);
         self.state().checkpoints.insert(name, manifest);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>> {
+    fn list_checkpoints(
+        &self,
+        session: Option<SessionId>,
+    ) -> Reply<'_, Vec<Result<Manifest, Error>>> {
         let state = self.state();
         let wanted = |manifest: &&Manifest| session.is_none_or(|only| manifest.session == only);
         let mut stored: Vec<_> = state.checkpoints.values().filter(wanted).cloned().collect();
@@ -432,7 +441,10 @@ impl Checkpoints for Memory {
         Box::pin(std::future::ready(Ok(stored.into_iter().map(Ok).collect())))
     }
 
-    fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>> {
+    fn list_checkpoint_ids(
+        &self,
+        session: Option<SessionId>,
+    ) -> Reply<'_, Vec<(SessionId, CheckpointId)>> {
         let state = self.state();
         let wanted = |name: &&(SessionId, CheckpointId)| session.is_none_or(|only| name.0 == only);
         let mut names: Vec<_> = state.checkpoints.keys().filter(wanted).copied().collect();
@@ -440,7 +452,11 @@ impl Checkpoints for Memory {
         Box::pin(std::future::ready(Ok(names)))
     }
 
-    fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>> {
+    fn get_checkpoint(
+        &self,
+        session: SessionId,
+        checkpoint: CheckpointId,
+    ) -> Reply<'_, Option<Manifest>> {
         let found = self
             .state()
             .checkpoints
@@ -449,7 +465,7 @@ impl Checkpoints for Memory {
         Box::pin(std::future::ready(Ok(found)))
     }
 
-    fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
+    fn delete_checkpoint(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
         self.state().checkpoints.remove(&(session, checkpoint));
         Box::pin(std::future::ready(Ok(())))
     }

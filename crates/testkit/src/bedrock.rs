@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// A request that the server received.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct BedrockRequest {
     pub path: String,
     /// The headers; the names are in lower case.
     pub headers: Vec<(String, String)>,
@@ -21,12 +21,12 @@ pub struct Asked {
 
 /// How the server answers a request.
 #[derive(Debug, Clone)]
-pub enum Play {
+pub enum BedrockResponse {
     Text(String),
     /// A text and tool calls: name and input.
     Tools(String, Vec<(String, Value)>),
     /// A text that was cut at the token limit.
-    Long(String),
+    TokenLimit(String),
     /// An error response: status, the error's name, its message.
     Refusal(u16, &'static str, String),
     /// A stream that ends in an error of this name.
@@ -34,16 +34,16 @@ pub enum Play {
     Cut,
     Flipped,
     /// A page of HTML instead of a stream.
-    Page,
+    Html,
 }
 
 /// A running server. It ends with the test process.
 pub struct BedrockServer {
     address: SocketAddr,
-    requests: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<BedrockRequest>>>,
 }
 
-impl Asked {
+impl BedrockRequest {
     /// The value of a header; empty if there is none.
     pub fn header(&self, name: &str) -> &str {
         let known = self.headers.iter().find(|(known, _)| known == name);
@@ -100,10 +100,12 @@ print(f"AWS4-HMAC-SHA256 Credential={r['id']}/{scope}, SignedHeaders={names}, Si
 impl BedrockServer {
     /// Starts a server. `play` decides how each request is answered; the number counts requests
     /// from 0.
-    pub fn start(play: impl Fn(usize, &Asked) -> Play + Send + Sync + 'static) -> Self {
+    pub fn start(
+        play: impl Fn(usize, &BedrockRequest) -> BedrockResponse + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let requests: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let requests: Arc<Mutex<Vec<BedrockRequest>>> = Arc::default();
         let seen = Arc::clone(&requests);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -119,7 +121,7 @@ impl BedrockServer {
     }
 
     /// The requests so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<BedrockRequest> {
         self.requests.lock().unwrap().clone()
     }
 }
@@ -127,8 +129,8 @@ impl BedrockServer {
 /// Answers one request and closes the connection.
 fn serve(
     mut stream: TcpStream,
-    seen: &Mutex<Vec<Asked>>,
-    play: &impl Fn(usize, &Asked) -> Play,
+    seen: &Mutex<Vec<BedrockRequest>>,
+    play: &impl Fn(usize, &BedrockRequest) -> BedrockResponse,
 ) -> Option<()> {
     let request = read(&stream)?;
     let number = {
@@ -143,7 +145,7 @@ fn serve(
     stream.write_all(&body).ok()
 }
 
-fn read(stream: &TcpStream) -> Option<Asked> {
+fn read(stream: &TcpStream) -> Option<BedrockRequest> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -160,45 +162,45 @@ fn read(stream: &TcpStream) -> Option<Asked> {
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let mut body = vec![0; length?.1.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
-    Some(Asked {
+    Some(BedrockRequest {
         path,
         headers,
         body: String::from_utf8(body).ok()?,
     })
 }
 
-fn answer(play: &Play) -> (String, Vec<u8>) {
+fn answer(play: &BedrockResponse) -> (String, Vec<u8>) {
     let stream = |body| {
         let head = "200 OK\r\ncontent-type: application/vnd.amazon.eventstream";
         (head.to_owned(), body)
     };
     match play {
-        Play::Text(text) => stream(events(text, &[], "end_turn")),
-        Play::Tools(text, calls) => stream(events(text, calls, "tool_use")),
-        Play::Long(text) => stream(events(text, &[], "max_tokens")),
-        Play::Cut => {
+        BedrockResponse::Text(text) => stream(events(text, &[], "end_turn")),
+        BedrockResponse::Tools(text, calls) => stream(events(text, calls, "tool_use")),
+        BedrockResponse::TokenLimit(text) => stream(events(text, &[], "max_tokens")),
+        BedrockResponse::Cut => {
             let mut body = events("this is cut", &[], "end_turn");
             body.pop();
             stream(body)
         }
-        Play::Flipped => {
+        BedrockResponse::Flipped => {
             let mut body = events("this is wrong", &[], "end_turn");
             let middle = body.len() / 2;
             body[middle] ^= 4;
             stream(body)
         }
-        Play::Exception(name) => {
+        BedrockResponse::Exception(name) => {
             let mut body = event("messageStart", &json!({"role": "assistant"}));
             body.extend(delta(0, &json!({"text": "half of it"})));
             let kinds = [(":message-type", "exception"), (":exception-type", *name)];
             body.extend(frame(&kinds, &json!({"message": "it broke"})));
             stream(body)
         }
-        Play::Page => {
+        BedrockResponse::Html => {
             let head = "200 OK\r\ncontent-type: text/html";
             (head.to_owned(), b"<html>Hello</html>".to_vec())
         }
-        Play::Refusal(status, name, message) => {
+        BedrockResponse::Refusal(status, name, message) => {
             let head = format!(
                 "{status} X\r\ncontent-type: application/json\r\nx-amzn-errortype: {name}:http://internal.amazon.com/coral/"
             );

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::sandbox::until;
+use crate::sandbox::wait_until;
 
 /// moto accepts any credential: it does not check the signature.
 const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
@@ -33,7 +33,7 @@ impl BucketServer {
     }
 
     /// Starts a server that accepts only keys created on it. There are none.
-    pub fn suspicious() -> Self {
+    pub fn requiring_known_keys() -> Self {
         Self::spawn(&[("INITIAL_NO_AUTH_ACTION_COUNT", "0")])
     }
 
@@ -58,7 +58,7 @@ impl BucketServer {
                 .spawn()
                 .unwrap_or_else(|error| panic!("{}: {error}; `make tools`", python.display()));
             let mut has_ended = false;
-            until("the server of S3 answers", || {
+            wait_until("the server of S3 answers", || {
                 has_ended = child.try_wait().unwrap().is_some();
                 has_ended || TcpStream::connect(address).is_ok()
             });

@@ -11,13 +11,13 @@ use segno_core::time::Timestamp;
 /// Does not advance until a test advances it, or until every task sleeps: then it jumps to the
 /// earliest wake-up time, so that sleepers wake in the order of their deadlines.
 #[derive(Debug)]
-pub struct HandClock {
+pub struct ManualClock {
     millis: AtomicI64,
     sleepers: Mutex<BTreeSet<(i64, u64)>>,
     next: AtomicU64,
 }
 
-impl Default for HandClock {
+impl Default for ManualClock {
     fn default() -> Self {
         Self {
             millis: AtomicI64::new(1_794_738_089_000),
@@ -27,9 +27,9 @@ impl Default for HandClock {
     }
 }
 
-impl HandClock {
+impl ManualClock {
     /// Advances the clock, or sets it back if `millis` is negative.
-    pub fn turn(&self, millis: i64) {
+    pub fn advance(&self, millis: i64) {
         self.millis.fetch_add(millis, Ordering::SeqCst);
     }
 
@@ -38,7 +38,7 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.millis.load(Ordering::SeqCst))
     }
@@ -72,7 +72,7 @@ impl Clock for HandClock {
 /// One sleeping task. Dropping it removes the task from the clock, whether it woke or was
 /// cancelled.
 struct Sleeper<'a> {
-    clock: &'a HandClock,
+    clock: &'a ManualClock,
     key: (i64, u64),
 }
 

@@ -12,12 +12,14 @@ use segno_core::journal::{Head, Run, Seq, StopMode, StopRequested};
 use segno_core::ports::Clock as _;
 use segno_core::session::Status;
 use segno_core::step::Path;
-use segno_core::store::{Discarded, Error, Folded, Hold, Message, Store, Swept};
+use segno_core::store::{
+    CachedState, Error, InboxMessage, LeaseUpdate, Store, Swept, TrashedSession,
+};
 use segno_core::time::Timestamp;
 
-use crate::clock::HandClock;
+use crate::clock::ManualClock;
 use crate::journal::{
-    Pen, TTL, checkpoint, owner, run_ended, session_moved, step_finished, step_started,
+    JournalBuilder, TTL, checkpoint, owner, run_ended, session_moved, step_finished, step_started,
 };
 
 /// Makes a test of each case, for the store that `$make` returns.
@@ -61,7 +63,7 @@ macro_rules! conformance {
         $(
             #[tokio::test]
             async fn $case() {
-                let clock = ::std::sync::Arc::new($crate::clock::HandClock::default());
+                let clock = ::std::sync::Arc::new($crate::clock::ManualClock::default());
                 let (store, _guard) = ($make)(clock.clone());
                 $crate::conformance::$case(&store, clock).await;
             }
@@ -69,11 +71,11 @@ macro_rules! conformance {
     };
 }
 
-type Clock = Arc<HandClock>;
+type Clock = Arc<ManualClock>;
 
 /// P1: every acknowledged event is there, in order.
 pub async fn appended_events_read_back(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     store
         .append(journal.batch([step_started("steps/0")]))
@@ -104,19 +106,20 @@ pub async fn appended_events_read_back(store: &dyn Store, _: Clock) {
         journal.head
     );
     assert_eq!(
-        store.entry(journal.session, Seq(4)).await.unwrap(),
+        store.event(journal.session, Seq(4)).await.unwrap(),
         entries[3]
     );
 }
 
 /// A refused creation changes nothing.
 pub async fn session_creation_is_atomic(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let mut new = journal.create("one");
-    new.batch.expected = Pen::new(2).head;
+    new.batch.expected = JournalBuilder::new(2).head;
     new.batch.records.push(new.batch.records[0].clone());
     new.batch.run = Run(1);
-    let broken = Pen::new(1).batch([step_finished("steps/0", "a"), step_finished("steps/0", "b")]);
+    let broken = JournalBuilder::new(1)
+        .batch([step_finished("steps/0", "a"), step_finished("steps/0", "b")]);
     new.batch.records.extend(broken.records);
     assert!(store.create(new).await.is_err());
     assert_eq!(store.list().await.unwrap(), []);
@@ -128,8 +131,11 @@ pub async fn session_creation_is_atomic(store: &dyn Store, _: Clock) {
 
 /// A name refers to one session.
 pub async fn names_are_unique(store: &dyn Store, _: Clock) {
-    store.create(Pen::new(1).create("one")).await.unwrap();
-    let new = Pen::new(2).create("one");
+    store
+        .create(JournalBuilder::new(1).create("one"))
+        .await
+        .unwrap();
+    let new = JournalBuilder::new(2).create("one");
     let name = new.name.clone();
     assert_eq!(store.create(new).await, Err(Error::NameTaken(name)));
     assert_eq!(store.list().await.unwrap().len(), 1);
@@ -137,22 +143,28 @@ pub async fn names_are_unique(store: &dyn Store, _: Clock) {
 
 /// Sessions in the trash count, too: they can be restored.
 pub async fn session_id_is_used_once(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let seen = store.create(journal.create("one")).await.unwrap();
     let exists = Error::Exists(journal.session);
     assert_eq!(
-        store.create(Pen::new(1).create("two")).await,
+        store.create(JournalBuilder::new(1).create("two")).await,
         Err(exists.clone())
     );
     store.discard(journal.session, Some(seen)).await.unwrap();
-    assert_eq!(store.create(Pen::new(1).create("two")).await, Err(exists));
+    assert_eq!(
+        store.create(JournalBuilder::new(1).create("two")).await,
+        Err(exists)
+    );
     store.destroy(journal.session).await.unwrap();
-    store.create(Pen::new(1).create("two")).await.unwrap();
+    store
+        .create(JournalBuilder::new(1).create("two"))
+        .await
+        .unwrap();
 }
 
 /// Returns the same bytes that were hashed, and verifies them as `read` does.
 pub async fn records_read_back_byte_for_byte(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let new = journal.create("one");
     let mut written = new.batch.records.clone();
     store.create(new).await.unwrap();
@@ -185,9 +197,9 @@ pub async fn records_read_back_byte_for_byte(store: &dyn Store, _: Clock) {
 
 /// P3, in its plainest form.
 pub async fn stale_run_cannot_append(store: &dyn Store, _: Clock) {
-    let mut old = Pen::new(1);
+    let mut old = JournalBuilder::new(1);
     let lease = store.create(old.create("one")).await.unwrap();
-    let mut new = Pen {
+    let mut new = JournalBuilder {
         run: Run(2),
         ..old.clone()
     };
@@ -225,7 +237,7 @@ pub async fn stale_run_cannot_append(store: &dyn Store, _: Clock) {
 
 /// A late heartbeat returns an error; a late release does nothing.
 pub async fn stale_run_cannot_renew_or_release(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let lease = store.create(journal.create("one")).await.unwrap();
     store.acquire(lease, owner(8), TTL).await.unwrap();
     let late = store
@@ -242,7 +254,7 @@ pub async fn stale_run_cannot_renew_or_release(store: &dyn Store, _: Clock) {
 
 /// A writer that expects another head is refused.
 pub async fn append_with_wrong_head_is_refused(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     let mut behind = journal.clone();
     store
@@ -261,7 +273,7 @@ pub async fn append_with_wrong_head_is_refused(store: &dyn Store, _: Clock) {
 
 /// A writer may repeat an append whose outcome it did not learn.
 pub async fn repeated_batch_changes_nothing(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     let batch = journal.batch([step_started("steps/0")]);
     store.append(batch.clone()).await.unwrap();
@@ -278,16 +290,19 @@ pub async fn repeated_batch_changes_nothing(store: &dyn Store, _: Clock) {
 
 /// The workspace changes in the same commit as the event that says so; readers see both or neither.
 pub async fn workspace_changes_with_the_move_event(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let seen = store.create(journal.create("one")).await.unwrap();
-    store.create(Pen::new(2).create("two")).await.unwrap();
+    store
+        .create(JournalBuilder::new(2).create("two"))
+        .await
+        .unwrap();
     let folder = async || store.summary(journal.session).await.unwrap().workspace;
     let refused = journal.clone().batch([session_moved("/fenced")]);
     let lease = store.acquire(seen, owner(8), TTL).await.unwrap();
     let fenced = store.append(refused).await.unwrap_err();
     assert_eq!(fenced.kind(), Kind::Fenced);
     assert_eq!(folder().await, "/work");
-    let mut next = Pen {
+    let mut next = JournalBuilder {
         run: lease.run,
         ..journal.clone()
     };
@@ -308,7 +323,7 @@ pub async fn workspace_changes_with_the_move_event(store: &dyn Store, _: Clock) 
 
 /// P7: the store itself refuses.
 pub async fn step_cannot_finish_twice(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     store
         .append(journal.batch([step_started("steps/0"), step_finished("steps/0", "a")]))
@@ -328,14 +343,14 @@ pub async fn step_cannot_finish_twice(store: &dyn Store, _: Clock) {
 
 /// P3: acquiring a lease is one compare-and-set.
 pub async fn one_of_many_acquires_wins(store: &dyn Store, clock: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let seen = store.create(journal.create("one")).await.unwrap();
-    clock.turn(60_000);
+    clock.advance(60_000);
     let mut granted = 0;
     for asker in 0..20 {
         match store.acquire(seen.clone(), owner(asker), TTL).await {
             Ok(lease) => granted += u32::from(lease.run == Run(2)),
-            Err(error) => assert_eq!(error, Error::Outrun(journal.session)),
+            Err(error) => assert_eq!(error, Error::LeaseChanged(journal.session)),
         }
     }
     assert_eq!(granted, 1);
@@ -343,14 +358,14 @@ pub async fn one_of_many_acquires_wins(store: &dyn Store, clock: Clock) {
 
 /// A late heartbeat before the takeover cancels the takeover.
 pub async fn heartbeat_before_takeover_keeps_the_lease(store: &dyn Store, clock: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
-    clock.turn(60_000);
+    clock.advance(60_000);
     let seen = store.lease(journal.session).await.unwrap();
     assert!(seen.remaining.is_zero());
     store.heartbeat(journal.session, Run(1), TTL).await.unwrap();
     let refused = store.acquire(seen, owner(8), TTL).await;
-    assert_eq!(refused, Err(Error::Outrun(journal.session)));
+    assert_eq!(refused, Err(Error::LeaseChanged(journal.session)));
     store
         .append(journal.batch([step_started("steps/0")]))
         .await
@@ -359,10 +374,10 @@ pub async fn heartbeat_before_takeover_keeps_the_lease(store: &dyn Store, clock:
 
 /// One commit contains the last event of a run and the release of its lease.
 pub async fn release_clears_the_lease_owner(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     let mut batch = journal.batch([run_ended(Status::Paused)]);
-    batch.lease = Hold::Release;
+    batch.lease = LeaseUpdate::Release;
     store.append(batch).await.unwrap();
     let lease = store.lease(journal.session).await.unwrap();
     assert_eq!((lease.owner, lease.run), (None, Run(1)));
@@ -374,10 +389,10 @@ pub async fn release_clears_the_lease_owner(store: &dyn Store, _: Clock) {
 
 /// Only the store's clock counts the remaining time.
 pub async fn leases_expire_by_the_store_clock(store: &dyn Store, clock: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     assert_eq!(store.lease(journal.session).await.unwrap().remaining, TTL);
-    clock.turn(29_000);
+    clock.advance(29_000);
     assert_eq!(
         store
             .lease(journal.session)
@@ -396,7 +411,7 @@ pub async fn leases_expire_by_the_store_clock(store: &dyn Store, clock: Clock) {
         TTL,
         "an append renews"
     );
-    clock.turn(31_000);
+    clock.advance(31_000);
     assert!(
         store
             .lease(journal.session)
@@ -411,8 +426,8 @@ pub async fn leases_expire_by_the_store_clock(store: &dyn Store, clock: Clock) {
         .unwrap();
 }
 
-fn stop(mode: StopMode) -> Message {
-    Message::Stop(StopRequested {
+fn stop(mode: StopMode) -> InboxMessage {
+    InboxMessage::Stop(StopRequested {
         by: "a person".into(),
         mode,
         status: Status::Cancelled,
@@ -423,7 +438,7 @@ fn stop(mode: StopMode) -> Message {
 
 /// A message is consumed in the transaction that answers it.
 pub async fn messages_stay_pending_until_consumed(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     let message = stop(StopMode::Now);
     store
@@ -439,14 +454,14 @@ pub async fn messages_stay_pending_until_consumed(store: &dyn Store, _: Clock) {
         [&message]
     );
     let mut batch = journal.batch([run_ended(Status::Cancelled)]);
-    batch.taken = vec![pending[0].0];
+    batch.handled_messages = vec![pending[0].0];
     store.append(batch).await.unwrap();
     assert_eq!(store.pending(journal.session).await.unwrap(), []);
 }
 
 /// A reader that has the first events continues behind them.
 pub async fn read_continues_from_any_head(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     for step in 0..10 {
         let path = format!("steps/{step}");
@@ -473,7 +488,7 @@ pub async fn read_continues_from_any_head(store: &dyn Store, _: Clock) {
 
 /// P9: the store also compares the head that the reader gives.
 pub async fn read_from_a_false_head_is_detected(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     store
         .append(journal.batch([step_started("steps/0")]))
@@ -498,19 +513,19 @@ pub async fn read_from_a_false_head_is_detected(store: &dyn Store, _: Clock) {
 
 /// The answer of a step can be read without reading the whole journal.
 pub async fn finished_step_is_found_by_path(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
     let events = [step_finished("steps/0", "a"), step_finished("steps/1", "b")];
     store.append(journal.batch(events)).await.unwrap();
     let path = |path| Path::new(path).unwrap();
     let entry = store
-        .finished(journal.session, path("steps/1"), 0)
+        .finished_event(journal.session, path("steps/1"), 0)
         .await
         .unwrap();
     assert_eq!(entry.event, step_finished("steps/1", "b"));
     for (path, revision) in [(path("steps/2"), 0), (path("steps/1"), 1)] {
         let missing = store
-            .finished(journal.session, path, revision)
+            .finished_event(journal.session, path, revision)
             .await
             .unwrap_err();
         assert_eq!(missing.kind(), Kind::Damaged);
@@ -519,26 +534,34 @@ pub async fn finished_step_is_found_by_path(store: &dyn Store, _: Clock) {
 
 /// The store returns the latest one.
 pub async fn latest_folded_state_is_stored(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     store.create(journal.create("one")).await.unwrap();
-    assert_eq!(store.folded(journal.session).await.unwrap(), None);
+    assert_eq!(store.cached_state(journal.session).await.unwrap(), None);
     for body in ["{}", "{\"n\":1}"] {
         let mut batch = journal.batch([step_started("steps/0")]);
-        let folded = Folded {
+        let folded = CachedState {
             head: batch.head(),
             version: 1,
             body: body.into(),
         };
-        batch.folded = Some(folded.clone());
+        batch.cached_state = Some(folded.clone());
         store.append(batch).await.unwrap();
-        assert_eq!(store.folded(journal.session).await.unwrap(), Some(folded));
+        assert_eq!(
+            store.cached_state(journal.session).await.unwrap(),
+            Some(folded)
+        );
     }
     store
         .append(journal.batch([step_started("steps/1")]))
         .await
         .unwrap();
     assert_eq!(
-        store.folded(journal.session).await.unwrap().unwrap().body,
+        store
+            .cached_state(journal.session)
+            .await
+            .unwrap()
+            .unwrap()
+            .body,
         "{\"n\":1}"
     );
 }
@@ -559,10 +582,10 @@ pub async fn blobs_are_stored_by_content(store: &dyn Store, _: Clock) {
 
 /// P8: it cannot be listed, appended to or resumed, but it can still be read.
 pub async fn discarded_session_is_hidden_and_fenced(store: &dyn Store, clock: Clock) {
-    let (mut journal, mut other) = (Pen::new(1), Pen::new(2));
+    let (mut journal, mut other) = (JournalBuilder::new(1), JournalBuilder::new(2));
     store.create(journal.create("one")).await.unwrap();
     store.create(other.create("two")).await.unwrap();
-    clock.turn(5000);
+    clock.advance(5000);
     let seen = store.lease(journal.session).await.unwrap();
     store.discard(journal.session, Some(seen)).await.unwrap();
     let gone = Error::NoSession(journal.session);
@@ -587,22 +610,22 @@ pub async fn discarded_session_is_hidden_and_fenced(store: &dyn Store, clock: Cl
         .await
         .unwrap();
     assert_eq!(read.len(), 2);
-    let discarded = Discarded {
+    let discarded = TrashedSession {
         session: journal.session,
         name: Some(Name::new("one").unwrap()),
         at: clock.now(),
     };
-    assert_eq!(store.discarded().await.unwrap(), [Ok(discarded)]);
+    assert_eq!(store.list_trash().await.unwrap(), [Ok(discarded)]);
     assert_eq!(store.examine().await.unwrap(), []);
 }
 
 /// Under its old name, or under another one if the old name was assigned in the meantime.
 pub async fn discarded_session_can_be_restored(store: &dyn Store, _: Clock) {
-    let (mut journal, mut other) = (Pen::new(1), Pen::new(2));
+    let (mut journal, mut other) = (JournalBuilder::new(1), JournalBuilder::new(2));
     let seen = store.create(journal.create("one")).await.unwrap();
     store.discard(journal.session, Some(seen)).await.unwrap();
     store.restore(journal.session, None).await.unwrap();
-    assert_eq!(store.discarded().await.unwrap(), []);
+    assert_eq!(store.list_trash().await.unwrap(), []);
     assert_eq!(
         store.restore(journal.session, None).await,
         Err(Error::NoSession(journal.session))
@@ -632,14 +655,14 @@ pub async fn discarded_session_can_be_restored(store: &dyn Store, _: Clock) {
 
 /// A caller whose lease is out of date must read it again.
 pub async fn changed_session_is_not_discarded(store: &dyn Store, clock: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let seen = store.create(journal.create("one")).await.unwrap();
-    clock.turn(60_000);
+    clock.advance(60_000);
     store.acquire(seen.clone(), owner(8), TTL).await.unwrap();
     let refused = store.discard(journal.session, Some(seen)).await;
-    assert_eq!(refused, Err(Error::Outrun(journal.session)));
+    assert_eq!(refused, Err(Error::LeaseChanged(journal.session)));
     assert_eq!(store.list().await.unwrap().len(), 1);
-    let unknown = Pen::new(9).session;
+    let unknown = JournalBuilder::new(9).session;
     assert_eq!(
         store.discard(unknown, None).await,
         Err(Error::NoSession(unknown))
@@ -648,7 +671,7 @@ pub async fn changed_session_is_not_discarded(store: &dyn Store, clock: Clock) {
 
 /// P8: only a session in the trash can be destroyed.
 pub async fn destroying_leaves_nothing(store: &dyn Store, _: Clock) {
-    let (mut journal, mut other) = (Pen::new(1), Pen::new(2));
+    let (mut journal, mut other) = (JournalBuilder::new(1), JournalBuilder::new(2));
     let seen = store.create(journal.create("one")).await.unwrap();
     store.create(other.create("two")).await.unwrap();
     let gone = Error::NoSession(journal.session);
@@ -662,10 +685,13 @@ pub async fn destroying_leaves_nothing(store: &dyn Store, _: Clock) {
         Err(gone.clone())
     );
     assert_eq!(store.restore(journal.session, None).await, Err(gone));
-    assert_eq!(store.discarded().await.unwrap(), []);
+    assert_eq!(store.list_trash().await.unwrap(), []);
     assert_eq!(store.list().await.unwrap().len(), 1);
     assert_eq!(store.examine().await.unwrap(), []);
-    store.create(Pen::new(3).create("one")).await.unwrap();
+    store
+        .create(JournalBuilder::new(3).create("one"))
+        .await
+        .unwrap();
 }
 
 /// P8: keeps blobs that are referenced, and young ones that may be referenced soon.
@@ -673,7 +699,7 @@ pub async fn only_old_unreferenced_blobs_are_swept(store: &dyn Store, clock: Clo
     let stored = store.put(b"referred to".to_vec()).await.unwrap();
     let old = store.put(b"forgotten".to_vec()).await.unwrap();
     let again = store.put(b"put again".to_vec()).await.unwrap();
-    clock.turn(5000);
+    clock.advance(5000);
     let before = clock.now();
     store.put(b"put again".to_vec()).await.unwrap();
     let young = store.put(b"just put".to_vec()).await.unwrap();
@@ -687,40 +713,58 @@ pub async fn only_old_unreferenced_blobs_are_swept(store: &dyn Store, clock: Clo
 
 /// Oldest first, by session, and unchanged.
 pub async fn checkpoints_are_stored_until_deleted(store: &dyn Store, clock: Clock) {
-    let sessions = [Pen::new(1).session, Pen::new(2).session];
+    let sessions = [
+        JournalBuilder::new(1).session,
+        JournalBuilder::new(2).session,
+    ];
     let mut stored = Vec::new();
     for (n, session) in [(1, sessions[0]), (2, sessions[1]), (3, sessions[0])] {
-        clock.turn(1000);
+        clock.advance(1000);
         let manifest = checkpoint(session, clock.now());
         // The first call creates the key; the keys of later calls are ignored.
-        store.keep(manifest.clone(), [n; 32]).await.unwrap();
+        store
+            .put_checkpoint(manifest.clone(), [n; 32])
+            .await
+            .unwrap();
         stored.push(manifest);
     }
     let all = |found: Vec<Result<Manifest, Error>>| -> Vec<Manifest> {
         found.into_iter().map(Result::unwrap).collect()
     };
-    assert_eq!(all(store.kept(None).await.unwrap()), stored);
-    let of_one = store.kept(Some(sessions[0])).await.unwrap();
+    assert_eq!(all(store.list_checkpoints(None).await.unwrap()), stored);
+    let of_one = store.list_checkpoints(Some(sessions[0])).await.unwrap();
     assert_eq!(all(of_one), [stored[0].clone(), stored[2].clone()]);
     let name = |manifest: &Manifest| (manifest.session, manifest.id);
     let names: Vec<_> = stored.iter().map(name).collect();
-    assert_eq!(store.names(None).await.unwrap(), names);
-    let of_one = store.names(Some(sessions[0])).await.unwrap();
+    assert_eq!(store.list_checkpoint_ids(None).await.unwrap(), names);
+    let of_one = store.list_checkpoint_ids(Some(sessions[0])).await.unwrap();
     assert_eq!(of_one, [names[0], names[2]]);
-    let one = |manifest: &Manifest| store.one(manifest.session, manifest.id);
+    let one = |manifest: &Manifest| store.get_checkpoint(manifest.session, manifest.id);
     assert_eq!(one(&stored[2]).await.unwrap().as_ref(), Some(&stored[2]));
     for _ in 0..2 {
-        store.forget(sessions[0], stored[0].id).await.unwrap();
+        store
+            .delete_checkpoint(sessions[0], stored[0].id)
+            .await
+            .unwrap();
     }
-    assert_eq!(all(store.kept(None).await.unwrap()), stored[1..]);
-    assert_eq!(store.names(None).await.unwrap(), names[1..]);
+    assert_eq!(
+        all(store.list_checkpoints(None).await.unwrap()),
+        stored[1..]
+    );
+    assert_eq!(store.list_checkpoint_ids(None).await.unwrap(), names[1..]);
     assert_eq!(one(&stored[0]).await.unwrap(), None);
-    assert_eq!(store.one(sessions[1], stored[2].id).await.unwrap(), None);
+    assert_eq!(
+        store
+            .get_checkpoint(sessions[1], stored[2].id)
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 /// The store returns an error, not an empty answer.
 pub async fn missing_session_or_blob_is_an_error(store: &dyn Store, _: Clock) {
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let missing = Error::NoSession(journal.session);
     assert_eq!(store.summary(journal.session).await, Err(missing.clone()));
     assert_eq!(store.lease(journal.session).await, Err(missing.clone()));
@@ -748,7 +792,7 @@ pub async fn missing_session_or_blob_is_an_error(store: &dyn Store, _: Clock) {
 /// Group commit mixes the batches of several writers, not their journals; refusing one batch does
 /// not undo the others.
 pub async fn concurrent_sessions_do_not_interfere(store: &dyn Store, _: Clock) {
-    let mut journals: Vec<Pen> = (0..16).map(Pen::new).collect();
+    let mut journals: Vec<JournalBuilder> = (0..16).map(JournalBuilder::new).collect();
     for (n, journal) in journals.iter_mut().enumerate() {
         store
             .create(journal.create(&format!("session-{n}")))

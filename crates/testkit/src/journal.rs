@@ -13,7 +13,7 @@ use segno_core::journal::{
 use segno_core::lease::Owner;
 use segno_core::session::{Kind, Status};
 use segno_core::step::Path;
-use segno_core::store::{Batch, Hold, New};
+use segno_core::store::{Batch, LeaseUpdate, NewSession};
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
@@ -33,7 +33,7 @@ pub fn owner(pid: u32) -> Owner {
 
 /// Builds the batches of one session's journal by hand.
 #[derive(Debug, Clone)]
-pub struct Pen {
+pub struct JournalBuilder {
     pub session: SessionId,
     /// The run that appends.
     pub run: Run,
@@ -41,7 +41,7 @@ pub struct Pen {
     pub head: Head,
 }
 
-impl Pen {
+impl JournalBuilder {
     /// A writer for session number `n`.
     pub fn new(n: u8) -> Self {
         let session = SessionId::new(Timestamp(1_794_738_089_000), [n; 10]);
@@ -53,7 +53,7 @@ impl Pen {
     }
 
     /// The new session, ready for `Store::create`.
-    pub fn create(&mut self, name: &str) -> New {
+    pub fn create(&mut self, name: &str) -> NewSession {
         let name = Name::new(name).expect("tests use good names");
         let spec = "version: 0\n";
         let created = SessionCreated {
@@ -73,7 +73,7 @@ impl Pen {
             pid: 7,
             version: "0".into(),
         };
-        New {
+        NewSession {
             id: self.session,
             name,
             kind: Kind::Workflow,
@@ -108,9 +108,9 @@ impl Pen {
             status,
             spec_digest: None,
             workspace,
-            lease: Hold::Renew(TTL),
-            folded: None,
-            taken: Vec::new(),
+            lease: LeaseUpdate::Renew(TTL),
+            cached_state: None,
+            handled_messages: Vec::new(),
         }
     }
 }
@@ -189,11 +189,11 @@ pub fn checkpoint(session: SessionId, at: Timestamp) -> Manifest {
             bytes: 1,
             unstable: 0,
             skipped: 0,
-            left_out: 0,
+            excluded: 0,
         },
         repositories: Vec::new(),
         environment: BTreeMap::new(),
-        papers: None,
+        attachments: None,
         origin: None,
         verified: None,
         pruned: None,

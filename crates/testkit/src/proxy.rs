@@ -16,7 +16,7 @@ pub struct Request {
 
 /// What the proxy does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mishap {
+pub enum Failure {
     /// Forwards it, and returns the answer.
     None,
     /// Does not forward it; answers with this status and code.
@@ -29,7 +29,7 @@ pub enum Mishap {
     Cut,
     /// Forwards it, and returns half of the answer's body with a matching length, as if it were
     /// complete.
-    Halved,
+    Truncated,
     /// Does not forward it, and never answers.
     Stalled,
 }
@@ -54,7 +54,7 @@ impl Proxy {
     /// counts the requests from 0.
     pub fn start(
         server: SocketAddr,
-        plan: impl Fn(usize, &Request) -> Mishap + Send + Sync + 'static,
+        plan: impl Fn(usize, &Request) -> Failure + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -83,7 +83,7 @@ impl Proxy {
     }
 
     /// The requests so far.
-    pub fn asked(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }
@@ -93,7 +93,7 @@ fn serve(
     mut stream: TcpStream,
     server: SocketAddr,
     seen: &Mutex<Vec<Request>>,
-    plan: &(dyn Fn(usize, &Request) -> Mishap + Send + Sync),
+    plan: &(dyn Fn(usize, &Request) -> Failure + Send + Sync),
 ) -> Option<()> {
     let (request, bytes) = read(&stream)?;
     let number = {
@@ -103,13 +103,13 @@ fn serve(
     };
     let mishap = plan(number, &request);
     match mishap {
-        Mishap::Lost => return None,
-        Mishap::Stalled => {
+        Failure::Lost => return None,
+        Failure::Stalled => {
             // Blocks until the client gives up.
             let _ = stream.read(&mut [0; 1]);
             return None;
         }
-        Mishap::Refused(status, code) => {
+        Failure::Refused(status, code) => {
             let body = format!("<Error><Code>{code}</Code><Message>no</Message></Error>");
             let head = format!(
                 "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -126,9 +126,9 @@ fn serve(
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let half = end + (answer.len() - end) / 2;
     match mishap {
-        Mishap::Unanswered => None,
-        Mishap::Cut => stream.write_all(&answer[..half]).ok(),
-        Mishap::Halved => {
+        Failure::Unanswered => None,
+        Failure::Cut => stream.write_all(&answer[..half]).ok(),
+        Failure::Truncated => {
             let head = String::from_utf8_lossy(&answer[..end]).into_owned();
             let lines = head.trim_end().lines().map(|line| {
                 if line.to_ascii_lowercase().starts_with("content-length:") {

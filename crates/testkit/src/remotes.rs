@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use segno_core::depot::{Depot, Error, Put};
+use segno_core::remote::{Error, Put, Remote};
 use tempfile::TempDir;
 
 /// Makes a test of each case, for the remote that `$make` returns.
@@ -56,7 +56,7 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-pub async fn created_object_reads_back(remote: Arc<dyn Depot>) {
+pub async fn created_object_reads_back(remote: Arc<dyn Remote>) {
     for (name, bytes) in [("a/b.json", &b"{}"[..]), ("empty", b""), ("a/c", &[0, 255])] {
         let put = remote.create(name, bytes.to_vec()).await;
         assert_eq!(put, Ok(Put::New), "{name}");
@@ -64,7 +64,7 @@ pub async fn created_object_reads_back(remote: Arc<dyn Depot>) {
     }
 }
 
-pub async fn one_of_many_concurrent_creates_wins(remote: Arc<dyn Depot>) {
+pub async fn one_of_many_concurrent_creates_wins(remote: Arc<dyn Remote>) {
     let tasks: Vec<_> = (0..8_u8)
         .map(|number| {
             let remote = Arc::clone(&remote);
@@ -80,7 +80,7 @@ pub async fn one_of_many_concurrent_creates_wins(remote: Arc<dyn Depot>) {
     assert_eq!(remote.read("one", 1).await, Ok(first));
 }
 
-pub async fn files_of_any_length_round_trip(remote: Arc<dyn Depot>) {
+pub async fn files_of_any_length_round_trip(remote: Arc<dyn Remote>) {
     const PIECE: usize = 8 * 1024 * 1024;
     let folder = TempDir::new().unwrap();
     for length in [0, 1, PIECE, PIECE + 1, 2 * PIECE + 12_345] {
@@ -95,7 +95,7 @@ pub async fn files_of_any_length_round_trip(remote: Arc<dyn Depot>) {
     }
 }
 
-pub async fn existing_file_is_not_uploaded_again(remote: Arc<dyn Depot>) {
+pub async fn existing_file_is_not_uploaded_again(remote: Arc<dyn Remote>) {
     let folder = TempDir::new().unwrap();
     for length in [10, 9 * 1024 * 1024] {
         let name = format!("packs/{length}");
@@ -105,7 +105,7 @@ pub async fn existing_file_is_not_uploaded_again(remote: Arc<dyn Depot>) {
     }
 }
 
-pub async fn object_of_different_length_is_replaced(remote: Arc<dyn Depot>) {
+pub async fn object_of_different_length_is_replaced(remote: Arc<dyn Remote>) {
     let folder = TempDir::new().unwrap();
     for length in [10, 9 * 1024 * 1024] {
         let name = format!("packs/{length}");
@@ -117,14 +117,14 @@ pub async fn object_of_different_length_is_replaced(remote: Arc<dyn Depot>) {
     }
 }
 
-pub async fn list_is_sorted_and_limited_to_its_folder(remote: Arc<dyn Depot>) {
+pub async fn list_is_sorted_and_limited_to_its_folder(remote: Arc<dyn Remote>) {
     assert_eq!(remote.list("a").await, Ok(Vec::new()));
     for name in ["a/2", "a/1/x", "ab/3", "a/10", "c"] {
         remote.create(name, name.as_bytes().to_vec()).await.unwrap();
     }
     let names = async |folder: &str| -> Vec<(String, u64)> {
         let listed = remote.list(folder).await.unwrap();
-        let name = |object: segno_core::depot::Object| (object.name, object.length);
+        let name = |object: segno_core::remote::Object| (object.name, object.length);
         listed.into_iter().map(name).collect()
     };
     let named = |names: &[&str]| -> Vec<(String, u64)> {
@@ -136,7 +136,7 @@ pub async fn list_is_sorted_and_limited_to_its_folder(remote: Arc<dyn Depot>) {
     assert_eq!(names("").await, all);
 }
 
-pub async fn deleting_twice_is_no_error(remote: Arc<dyn Depot>) {
+pub async fn deleting_twice_is_no_error(remote: Arc<dyn Remote>) {
     remote.create("a/b", b"x".to_vec()).await.unwrap();
     assert_eq!(remote.delete("a/b").await, Ok(()));
     assert_eq!(remote.delete("a/b").await, Ok(()));
@@ -144,7 +144,7 @@ pub async fn deleting_twice_is_no_error(remote: Arc<dyn Depot>) {
     assert_eq!(remote.create("a/b", b"y".to_vec()).await, Ok(Put::New));
 }
 
-pub async fn missing_object_is_reported(remote: Arc<dyn Depot>) {
+pub async fn missing_object_is_reported(remote: Arc<dyn Remote>) {
     let folder = TempDir::new().unwrap();
     let read = remote.read("a/b", 10).await;
     assert!(matches!(read, Err(Error::Missing { .. })), "{read:?}");
@@ -154,7 +154,7 @@ pub async fn missing_object_is_reported(remote: Arc<dyn Depot>) {
     assert!(matches!(sent, Err(Error::File { .. })), "{sent:?}");
 }
 
-pub async fn wrong_length_is_detected(remote: Arc<dyn Depot>) {
+pub async fn wrong_length_is_detected(remote: Arc<dyn Remote>) {
     let folder = TempDir::new().unwrap();
     remote.create("a", noise(100)).await.unwrap();
     let read = remote.read("a", 99).await;
@@ -168,7 +168,7 @@ pub async fn wrong_length_is_detected(remote: Arc<dyn Depot>) {
     }
 }
 
-pub async fn path_escaping_names_are_refused(remote: Arc<dyn Depot>) {
+pub async fn path_escaping_names_are_refused(remote: Arc<dyn Remote>) {
     for name in ["../x", "/x", "a/../../x", "a//b", ""] {
         let read = remote.read(name, 1).await;
         assert!(matches!(read, Err(Error::Name(_))), "{name} {read:?}");

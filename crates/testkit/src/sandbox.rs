@@ -40,13 +40,13 @@ pub struct Sandbox {
 
 /// How a process ended and what it printed.
 #[derive(Debug)]
-pub struct Said {
+pub struct ProcessOutput {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Said {
+impl ProcessOutput {
     /// The exit code; panics if the process was killed.
     pub fn code(&self) -> i32 {
         self.status
@@ -56,7 +56,7 @@ impl Said {
 
     /// Panics unless the process succeeded.
     #[track_caller]
-    pub fn good(self) -> Self {
+    pub fn expect_success(self) -> Self {
         assert!(
             self.status.success(),
             "{}\n{}\n{}",
@@ -142,7 +142,7 @@ impl Sandbox {
     }
 
     /// Writes an executable script into the workspace.
-    pub fn script(&self, name: &str, content: &str) -> PathBuf {
+    pub fn write_script(&self, name: &str, content: &str) -> PathBuf {
         let path = self.write(name, content);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
@@ -161,7 +161,7 @@ impl Sandbox {
     }
 
     /// Sets the sandbox's environment on `command`: cleared, with its own home.
-    pub fn furnish(&self, command: &mut Command) {
+    pub fn set_env(&self, command: &mut Command) {
         command
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -175,14 +175,14 @@ impl Sandbox {
     /// A command that starts the binary with these arguments.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
-        self.furnish(&mut command);
+        self.set_env(&mut command);
         command.args(words);
         command
     }
 
     /// Runs the binary to its end.
-    pub fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
+    pub fn segno(&self, words: &[&str]) -> ProcessOutput {
+        run_to_end(self.command(words))
     }
 
     /// Starts the binary with its output piped.
@@ -206,14 +206,14 @@ impl Sandbox {
         );
         self.write(
             "chain.yaml",
-            &chain("{provider: scripted, script: answers.yaml}", steps),
+            &chain_spec("{provider: scripted, script: answers.yaml}", steps),
         );
     }
 
     /// The same with a real program as the agent. The program counts its calls itself, outside of
     /// segno: `body` runs after the call is counted and before it is answered.
     pub fn command_chain(&self, steps: usize, body: &str) {
-        self.script(
+        self.write_script(
             "agent.sh",
             &format!(
                 "#!/bin/sh\necho \"$SEGNO_RUN $SEGNO_ATTEMPT $SEGNO_STEP $SEGNO_STEP_ID a\" >> calls.log\ncat > /dev/null\n{body}\necho \"answer of $SEGNO_STEP\"\n"
@@ -221,7 +221,7 @@ impl Sandbox {
         );
         self.write(
             "chain.yaml",
-            &chain("{provider: command, command: [./agent.sh]}", steps),
+            &chain_spec("{provider: command, command: [./agent.sh]}", steps),
         );
     }
 
@@ -245,7 +245,7 @@ pub fn memory_dir() -> TempDir {
 
 /// The spec of a chain: each step uses the answer before it, and the last answer becomes an
 /// artifact.
-pub fn chain(runtime: &str, steps: usize) -> String {
+pub fn chain_spec(runtime: &str, steps: usize) -> String {
     use std::fmt::Write;
     let mut spec = format!(
         "version: 0\nname: chain\nruntime: {runtime}\nagents: {{a: {{prompt: Answer.}}}}\npattern:\n  type: chain\n  config:\n    steps:\n"
@@ -262,7 +262,7 @@ pub fn chain(runtime: &str, steps: usize) -> String {
 }
 
 /// Runs a command to its end.
-pub fn finish(mut command: Command) -> Said {
+pub fn run_to_end(mut command: Command) -> ProcessOutput {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -270,12 +270,12 @@ pub fn finish(mut command: Command) -> Said {
 }
 
 /// Waits for a started child and returns its output.
-pub fn wait(child: Child) -> Said {
+pub fn wait_for_output(child: Child) -> ProcessOutput {
     captured_output(&child.wait_with_output().unwrap())
 }
 
-fn captured_output(output: &std::process::Output) -> Said {
-    Said {
+fn captured_output(output: &std::process::Output) -> ProcessOutput {
+    ProcessOutput {
         status: output.status,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -284,7 +284,7 @@ fn captured_output(output: &std::process::Output) -> Said {
 
 /// Waits until `condition` holds, and panics after [`deadline`].
 #[track_caller]
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(!is_overdue(begun), "gave up waiting until {what}");

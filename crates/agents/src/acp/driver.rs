@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::agent::{
-    Answer, Conduct, Error, ErrorKind, Event as AgentEvent, Listener, Request,
+    AccessMode, Answer, Error, ErrorKind, Event as AgentEvent, Listener, Request,
 };
-use segno_core::companion::{Companion, Health, Program, Record, Records, Way};
+use segno_core::cli_agent::{
+    CliAgent, CliAgentKind, ConversationMode, Health, TranscriptFiles, TranscriptState,
+};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Cost;
 
@@ -21,7 +23,7 @@ use super::{ConnectionConfig, Files, Limits};
 use crate::command::output::escape_controls;
 use crate::program::{Permissions, kind_of_message, variables};
 use crate::reset::with_retry_delay;
-use crate::{Launch, Service};
+use crate::{Launch, SegnoMcpServer};
 
 /// How long an agent may be silent while it works: practically unlimited, since the engine enforces
 /// the timeout by dropping the future.
@@ -38,7 +40,7 @@ pub struct Acp {
     argv: Vec<String>,
     permissions: Permissions,
     guard: Launch,
-    service: Option<Service>,
+    service: Option<SegnoMcpServer>,
     clock: Arc<dyn Clock>,
 }
 
@@ -47,7 +49,7 @@ impl Acp {
         argv: Vec<String>,
         permissions: Permissions,
         guard: Launch,
-        service: Option<Service>,
+        service: Option<SegnoMcpServer>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
@@ -68,7 +70,7 @@ impl Acp {
         &self,
         env: &[(String, String)],
         folder: &Path,
-        conduct: Conduct,
+        conduct: AccessMode,
     ) -> Result<Connection, Error> {
         let config = ConnectionConfig {
             guard: self.guard.clone(),
@@ -86,11 +88,11 @@ impl Acp {
     async fn answer(
         &self,
         request: Request<'_>,
-        way: Way<'_>,
+        way: ConversationMode<'_>,
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
         let env = variables(&request).map(|(name, value)| (name.to_owned(), value));
-        let mut connection = self.open(&env, request.workspace, request.conduct).await?;
+        let mut connection = self.open(&env, request.workspace, request.access).await?;
         let answered = self
             .run_prompt(&mut connection, request, way, listener)
             .await;
@@ -103,26 +105,28 @@ impl Acp {
         &self,
         connection: &mut Connection,
         request: Request<'_>,
-        way: Way<'_>,
+        way: ConversationMode<'_>,
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
         connection.initialize().await?;
         let service = self.service.iter();
         connection.set_mcp_servers(service.map(|service| service.acp(&request)).collect());
         let (id, before) = match way {
-            Way::Begin { .. } => {
+            ConversationMode::Start { .. } => {
                 let session = connection.new_session(request.workspace).await?;
                 (session.id, Cost::default())
             }
-            Way::Continue { id } => {
+            ConversationMode::Resume { id } => {
                 let loaded = load_session(connection, id, request.workspace).await?;
                 (id.to_owned(), loaded.cost)
             }
         };
-        listener.hear(AgentEvent::Native(&id));
+        listener.on_event(AgentEvent::ConversationId(&id));
         let system = request.system.trim();
         let prompt = match way {
-            Way::Begin { .. } if !system.is_empty() => format!("{system}\n\n{}", request.input),
+            ConversationMode::Start { .. } if !system.is_empty() => {
+                format!("{system}\n\n{}", request.input)
+            }
             _ => request.input.to_owned(),
         };
         let name = self.name();
@@ -141,24 +145,24 @@ impl Acp {
     }
 
     /// Loads a session to find out what the agent has of it. Sends no prompt.
-    async fn inspect(&self, id: &str, folder: &Path) -> Result<Option<Record>, Error> {
-        let mut connection = self.open(&[], folder, Conduct::Look).await?;
+    async fn inspect(&self, id: &str, folder: &Path) -> Result<Option<TranscriptState>, Error> {
+        let mut connection = self.open(&[], folder, AccessMode::ReadOnly).await?;
         let loaded = match connection.initialize().await {
             Ok(_) => load_session(&mut connection, id, folder).await,
             Err(error) => Err(error.into()),
         };
         connection.close().await;
         match loaded {
-            Ok(loaded) => Ok(Some(Record {
+            Ok(loaded) => Ok(Some(TranscriptState {
                 // The protocol does not report the length.
                 bytes: 0,
                 health: if loaded.has_content {
-                    Health::Whole
+                    Health::Intact
                 } else {
                     Health::Empty
                 },
                 unanswered: None,
-                named: Some(loaded.call_ids.into()),
+                known_ids: Some(loaded.call_ids.into()),
             })),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -248,33 +252,33 @@ impl From<AcpError> for Error {
     }
 }
 
-impl Companion for Acp {
-    fn program(&self) -> Program {
-        Program::Acp
+impl CliAgent for Acp {
+    fn kind(&self) -> CliAgentKind {
+        CliAgentKind::Acp
     }
 
-    fn lets_choose(&self) -> bool {
+    fn accepts_id(&self) -> bool {
         false
     }
 
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
-        way: Way<'a>,
+        way: ConversationMode<'a>,
         listener: &'a dyn Listener,
     ) -> Boxed<'a, Result<Answer, Error>> {
         Box::pin(self.answer(request, way, listener))
     }
 
-    fn record<'a>(
+    fn transcript_state<'a>(
         &'a self,
         id: &'a str,
         folder: &'a Path,
-    ) -> Boxed<'a, Result<Option<Record>, Error>> {
+    ) -> Boxed<'a, Result<Option<TranscriptState>, Error>> {
         Box::pin(self.inspect(id, folder))
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn transcript_files(&self) -> Option<&dyn TranscriptFiles> {
         None
     }
 }

@@ -7,8 +7,10 @@
 use std::collections::HashMap;
 
 use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener};
-use segno_core::companion::Gauge;
-use segno_core::conversation::{self, Entry, Outcome as CallOutcome, Part, Said, Utterance};
+use segno_core::cli_agent::ContextUsage;
+use segno_core::conversation::{
+    self, AssistantPart, ConversationItem, ItemContent, Outcome as CallOutcome, Part,
+};
 use segno_core::model::ToolCall;
 use segno_core::usage::{Cost, Usage};
 use serde_json::{Value, json};
@@ -70,7 +72,7 @@ pub(super) struct Fold<'a> {
     /// What the session had cost before: agents report the total of the session.
     before: Cost,
     usage: Usage,
-    gauge: Option<Gauge>,
+    gauge: Option<ContextUsage>,
 }
 
 impl<'a> Fold<'a> {
@@ -121,7 +123,7 @@ impl<'a> Fold<'a> {
                 if !kind.is_empty() && !kind.contains('/') && !IGNORED.contains(&kind.as_str()) {
                     self.flush();
                     let record = sanitize(&kind, MAX_TITLE);
-                    self.report(Said::Raw { record });
+                    self.report(ItemContent::Raw { record });
                 }
                 Ok(())
             }
@@ -140,10 +142,10 @@ impl<'a> Fold<'a> {
     fn plan(&mut self, entries: &[PlanEntry]) {
         let entry = |entry: &PlanEntry| json!({"content": entry.content, "status": entry.status});
         let entries: Vec<Value> = entries.iter().map(entry).collect();
-        self.report(Said::Assistant {
+        self.report(ItemContent::Assistant {
             message: None,
             model: None,
-            parts: vec![Utterance::Raw {
+            parts: vec![AssistantPart::Raw {
                 value: json!({"type": "plan", "entries": entries}),
             }],
             usage: None,
@@ -180,12 +182,12 @@ impl<'a> Fold<'a> {
         let part = match kind {
             MessageKind::Text => {
                 self.text.clone_from(&text);
-                Utterance::Text { text }
+                AssistantPart::Text { text }
             }
-            MessageKind::Thought => Utterance::Thinking { text, seal: None },
+            MessageKind::Thought => AssistantPart::Thinking { text, seal: None },
         };
         // Without an id: not every agent uses the same id when it replays a message.
-        self.report(Said::Assistant {
+        self.report(ItemContent::Assistant {
             message: None,
             model: None,
             parts: vec![part],
@@ -224,7 +226,7 @@ impl<'a> Fold<'a> {
             Some(Status::Failed) => CallOutcome::Failed,
             _ => CallOutcome::Succeeded,
         };
-        self.report(Said::Result(conversation::Answer {
+        self.report(ItemContent::Result(conversation::Answer {
             id: tool.id.clone(),
             parts: vec![Part::Text { text }],
             outcome,
@@ -257,24 +259,25 @@ impl<'a> Fold<'a> {
             self.program,
             sanitize(title, MAX_TITLE)
         );
-        self.listener.hear(Event::Notice(&notice));
+        self.listener.on_event(Event::Notice(&notice));
     }
 
     fn context(&mut self, used: u64, size: u64, cost: Option<&Money>) {
         let window = Some(size).filter(|size| *size > 0);
-        let gauge = Gauge { used, window };
+        let gauge = ContextUsage { used, window };
         if self.gauge != Some(gauge) {
             self.gauge = Some(gauge);
-            self.listener.hear(Event::Context(gauge));
+            self.listener.on_event(Event::Context(gauge));
         }
         if let Some(cost) = cost.and_then(dollars) {
             self.usage.cost = Cost(cost.0.saturating_sub(self.before.0));
-            self.listener.hear(Event::Usage(self.usage));
+            self.listener.on_event(Event::Usage(self.usage));
         }
     }
 
-    fn report(&self, said: Said) {
-        self.listener.hear(Event::Said(&Entry::new(said)));
+    fn report(&self, said: ItemContent) {
+        self.listener
+            .on_event(Event::Item(&ConversationItem::new(said)));
     }
 
     /// Reports the open message and all calls that were not reported yet, whatever ended the turn.
@@ -300,7 +303,7 @@ impl<'a> Fold<'a> {
             };
             self.usage.input_tokens = input;
             self.usage.output_tokens = output;
-            self.listener.hear(Event::Usage(self.usage));
+            self.listener.on_event(Event::Usage(self.usage));
         }
         let (kind, why) = match &outcome.stop {
             Stop::EndTurn => {
@@ -345,7 +348,7 @@ impl Call {
     }
 
     /// The call as an assistant message. Without a known input, its title and diffs stand for it.
-    fn to_message(&self, id: &str) -> Said {
+    fn to_message(&self, id: &str) -> ItemContent {
         let kind = self.kind.as_ref().map(ToolKind::as_str);
         let name = self.name.as_deref().or(kind).unwrap_or("tool").to_owned();
         let input = self.input.clone().unwrap_or_else(|| {
@@ -357,10 +360,10 @@ impl Call {
             }
             input
         });
-        Said::Assistant {
+        ItemContent::Assistant {
             message: None,
             model: None,
-            parts: vec![Utterance::Call(ToolCall {
+            parts: vec![AssistantPart::Call(ToolCall {
                 id: id.to_owned(),
                 name,
                 input,

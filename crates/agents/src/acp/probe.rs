@@ -15,7 +15,7 @@ use crate::probe::EventLog;
 
 /// Feeds `bytes` as the output of an agent during a prompt: folds its updates, answers its
 /// requests, and ends the turn with the last response that has a stop reason.
-pub fn heard(bytes: &[u8], folder: &Path) -> String {
+pub fn parse_stream(bytes: &[u8], folder: &Path) -> String {
     let log = EventLog::default();
     let mut fold = Fold::new("agent", Cost::default(), &log);
     let (mut answered, mut outcome) = (String::new(), None);

@@ -5,7 +5,7 @@ use crate::http::Events;
 use crate::probe::EventLog;
 
 /// Feeds `bytes` in chunks of `piece`, as a server's response.
-pub fn heard(bytes: &[u8], piece: usize) -> String {
+pub fn parse_stream(bytes: &[u8], piece: usize) -> String {
     let (log, mut events) = (EventLog::default(), Events::default());
     let mut builder = ReplyBuilder::default();
     for piece in bytes.chunks(piece) {
@@ -21,7 +21,7 @@ pub fn heard(bytes: &[u8], piece: usize) -> String {
 }
 
 /// Parses the retry delay from header lines.
-pub fn wait(lines: &[u8]) -> String {
+pub fn parse_retry_after(lines: &[u8]) -> String {
     let mut headers = reqwest::header::HeaderMap::new();
     for line in lines.split(|byte| *byte == b'\n') {
         let mut halves = line.splitn(2, |byte| *byte == b':');

@@ -136,7 +136,7 @@ impl ReplyBuilder {
         ] {
             if let Some(piece) = delta[key].as_str() {
                 if key == "text" {
-                    listener.hear(Event::Text(piece));
+                    listener.on_event(Event::Text(piece));
                 }
                 let Some(fields) = block.value.as_object_mut() else {
                     return Err(protocol_error("a piece of a block that has no fields"));
@@ -167,7 +167,7 @@ impl ReplyBuilder {
         if let Some(output) = count("output_tokens") {
             self.usage.output_tokens = output;
         }
-        listener.hear(Event::Usage(self.usage));
+        listener.on_event(Event::Usage(self.usage));
     }
 
     fn reply(&mut self) -> Result<Reply, Error> {
@@ -233,7 +233,7 @@ mod tests {
     struct NoListener;
 
     impl Listener for NoListener {
-        fn hear(&self, _: Event<'_>) {}
+        fn on_event(&self, _: Event<'_>) {}
     }
 
     #[test]

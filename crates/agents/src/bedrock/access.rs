@@ -33,13 +33,13 @@ impl fmt::Display for Region {
 
 /// The credentials of a request. They cannot be printed.
 #[derive(Clone)]
-pub enum Access {
+pub enum Credentials {
     /// None: a private endpoint may not need any.
-    Open,
+    Anonymous,
     /// An API key of Bedrock.
     Bearer(String),
     /// An AWS access key, which signs requests.
-    Keys {
+    AccessKey {
         /// The access key id.
         id: String,
         /// The secret key, which is never sent.
@@ -51,13 +51,13 @@ pub enum Access {
     },
 }
 
-impl Access {
+impl Credentials {
     /// Redacts all credentials in the text.
     pub(super) fn redact(&self, text: &str) -> String {
         let secrets = match self {
-            Access::Open => vec![],
-            Access::Bearer(key) => vec![key],
-            Access::Keys {
+            Credentials::Anonymous => vec![],
+            Credentials::Bearer(key) => vec![key],
+            Credentials::AccessKey {
                 id,
                 secret,
                 session,
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn credentials_are_redacted() {
-        let access = Access::Keys {
+        let access = Credentials::AccessKey {
             id: "AKID".into(),
             secret: "sEcret".into(),
             session: Some("tOken".into()),
@@ -101,7 +101,7 @@ mod tests {
         let redacted = access.redact("Credential=AKID x-amz-security-token:tOken sEcret");
         let expected = "Credential=[hidden] x-amz-security-token:[hidden] [hidden]";
         assert_eq!(redacted, expected);
-        assert_eq!(Access::Bearer("k".into()).redact("a k"), "a [hidden]");
-        assert_eq!(Access::Bearer(String::new()).redact("a"), "a");
+        assert_eq!(Credentials::Bearer("k".into()).redact("a k"), "a [hidden]");
+        assert_eq!(Credentials::Bearer(String::new()).redact("a"), "a");
     }
 }

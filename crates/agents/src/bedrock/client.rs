@@ -7,7 +7,7 @@ use segno_core::model::{Call, Model, Reply};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 
-use super::access::Access;
+use super::access::Credentials;
 use super::errors;
 use super::frames::Frames;
 use super::protocol::{self, ReplyBuilder};
@@ -28,7 +28,7 @@ pub struct Bedrock {
     client: Client,
     base: String,
     model: String,
-    access: Access,
+    access: Credentials,
     inference: Inference,
     clock: Arc<dyn Clock>,
 }
@@ -39,7 +39,7 @@ impl Bedrock {
         client: Client,
         base: String,
         model: String,
-        access: Access,
+        access: Credentials,
         inference: Inference,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -76,11 +76,11 @@ impl Bedrock {
             (ACCEPT, HeaderValue::from_static(EVENTS)),
         ]);
         match &self.access {
-            Access::Open => {}
-            Access::Bearer(key) => {
+            Credentials::Anonymous => {}
+            Credentials::Bearer(key) => {
                 headers.extend([secret_header("authorization", &format!("Bearer {key}"))?]);
             }
-            Access::Keys {
+            Credentials::AccessKey {
                 id,
                 secret: key,
                 session,

@@ -14,5 +14,5 @@ pub mod probe;
 mod protocol;
 mod signature;
 
-pub use access::{Access, Region};
+pub use access::{Credentials, Region};
 pub use client::Bedrock;

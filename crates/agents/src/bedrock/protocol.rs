@@ -173,7 +173,7 @@ impl ReplyBuilder {
         let delta = &event["delta"];
         let block = self.block(event)?;
         if let Some(piece) = delta["text"].as_str() {
-            listener.hear(Event::Text(piece));
+            listener.on_event(Event::Text(piece));
             block.text.push_str(piece);
         }
         if let Some(piece) = delta["toolUse"]["input"].as_str() {
@@ -205,7 +205,7 @@ impl ReplyBuilder {
         let input = input.iter().map(|key| count(key));
         self.usage.input_tokens = input.fold(0, u64::saturating_add);
         self.usage.output_tokens = count("outputTokens");
-        listener.hear(Event::Usage(self.usage));
+        listener.on_event(Event::Usage(self.usage));
     }
 
     /// The reply, at the end of the stream.
@@ -348,7 +348,7 @@ mod tests {
     fn token_sums_saturate() {
         struct NoListener;
         impl Listener for NoListener {
-            fn hear(&self, _: Event<'_>) {}
+            fn on_event(&self, _: Event<'_>) {}
         }
         let mut builder = ReplyBuilder::default();
         let usage = json!({"inputTokens": u64::MAX, "cacheReadInputTokens": 1});

@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    segno_agents::command::warden::main()
+    segno_agents::command::process_guard::main()
 }

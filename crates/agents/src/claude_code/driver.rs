@@ -5,17 +5,19 @@ use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 
-use segno_core::agent::{Answer, Conduct, Error, Listener, Request};
-use segno_core::companion::{Companion, Program, Record, Records, Way};
+use segno_core::agent::{AccessMode, Answer, Error, Listener, Request};
+use segno_core::cli_agent::{
+    CliAgent, CliAgentKind, ConversationMode, TranscriptFiles, TranscriptState,
+};
 use segno_core::ports::{Boxed, Clock};
 
 use super::stream::Stream;
 use super::window::Window;
-use crate::Service;
+use crate::SegnoMcpServer;
 use crate::command::output::{Line, Lines};
 use crate::command::{ChildProcess, Inherit};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
-use crate::transcript::Native;
+use crate::transcript::TranscriptFormat;
 use crate::transcript_files::{self, LocalTranscripts};
 
 /// The system prompt is passed as an argument, and arguments cannot be longer.
@@ -35,7 +37,7 @@ pub struct ClaudeCode {
 impl ClaudeCode {
     pub fn new(setup: Setup, clock: Arc<dyn Clock>) -> Self {
         Self {
-            transcripts: LocalTranscripts::new(Native::ClaudeCode, &setup),
+            transcripts: LocalTranscripts::new(TranscriptFormat::ClaudeCode, &setup),
             setup,
             clock,
         }
@@ -43,20 +45,25 @@ impl ClaudeCode {
 
     /// The program and its arguments. The prompt is not among them, so that no word of it can be
     /// taken for a flag.
-    fn argv(&self, request: &Request<'_>, system: Option<&str>, way: Way<'_>) -> Vec<String> {
+    fn argv(
+        &self,
+        request: &Request<'_>,
+        system: Option<&str>,
+        way: ConversationMode<'_>,
+    ) -> Vec<String> {
         let mut argv = vec![self.setup.program.clone()];
         argv.extend(["-p", "--output-format=stream-json", "--verbose"].map(str::to_owned));
         argv.push(match way {
-            Way::Begin { id } => format!("--session-id={id}"),
-            Way::Continue { id } => format!("--resume={id}"),
+            ConversationMode::Start { id } => format!("--session-id={id}"),
+            ConversationMode::Resume { id } => format!("--resume={id}"),
         });
-        let mode = match self.setup.permissions.restricted_to(request.conduct) {
+        let mode = match self.setup.permissions.restricted_to(request.access) {
             Permissions::Read => "default",
             Permissions::Edit => "acceptEdits",
             Permissions::All => "bypassPermissions",
         };
         argv.push(format!("--permission-mode={mode}"));
-        if request.conduct == Conduct::Look {
+        if request.access == AccessMode::ReadOnly {
             argv.push(format!("--disallowedTools={EDIT_TOOLS}"));
         }
         argv.extend(
@@ -67,8 +74,8 @@ impl ClaudeCode {
         );
         let service = self.setup.service.as_ref();
         argv.extend(service.map(|service| service.claude(request)));
-        let mut allow = self.setup.allow.clone();
-        allow.extend(service.map(Service::allowed));
+        let mut allow = self.setup.allowed_tools.clone();
+        allow.extend(service.map(SegnoMcpServer::allowed));
         if !allow.is_empty() {
             argv.push(format!("--allowedTools={}", allow.join(",")));
         }
@@ -79,19 +86,19 @@ impl ClaudeCode {
     async fn answer(
         &self,
         request: Request<'_>,
-        way: Way<'_>,
+        way: ConversationMode<'_>,
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
         let system = request.system.trim();
         let fits = !system.is_empty() && system.len() <= LONGEST_ARGUMENT;
         let argv = self.argv(&request, fits.then_some(system), way);
         let (above, between) = match (fits, way) {
-            (false, Way::Begin { .. }) if !system.is_empty() => (system, "\n\n"),
+            (false, ConversationMode::Start { .. }) if !system.is_empty() => (system, "\n\n"),
             _ => ("", ""),
         };
         let env = variables(&request);
         let child = ChildProcess {
-            guard: &self.setup.warden,
+            guard: &self.setup.guard,
             argv: &argv,
             workspace: request.workspace,
             inherit: Inherit::All,
@@ -100,7 +107,7 @@ impl ClaudeCode {
                 .map(|(name, value)| (*name, OsStr::new(value))),
             input: &[above, between, request.input],
         };
-        let (Way::Begin { id } | Way::Continue { id }) = way;
+        let (ConversationMode::Start { id } | ConversationMode::Resume { id }) = way;
         let window = Window {
             configured: self.setup.window,
             reported: None,
@@ -114,37 +121,37 @@ impl ClaudeCode {
     }
 }
 
-impl Companion for ClaudeCode {
-    fn program(&self) -> Program {
-        Program::ClaudeCode
+impl CliAgent for ClaudeCode {
+    fn kind(&self) -> CliAgentKind {
+        CliAgentKind::ClaudeCode
     }
 
-    fn lets_choose(&self) -> bool {
+    fn accepts_id(&self) -> bool {
         true
     }
 
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
-        way: Way<'a>,
+        way: ConversationMode<'a>,
         listener: &'a dyn Listener,
     ) -> Boxed<'a, Result<Answer, Error>> {
         Box::pin(self.answer(request, way, listener))
     }
 
-    fn record<'a>(
+    fn transcript_state<'a>(
         &'a self,
         id: &'a str,
         _folder: &'a Path,
-    ) -> Boxed<'a, Result<Option<Record>, Error>> {
+    ) -> Boxed<'a, Result<Option<TranscriptState>, Error>> {
         Box::pin(transcript_files::inspect(
-            Native::ClaudeCode,
+            TranscriptFormat::ClaudeCode,
             &self.setup.home,
             id,
         ))
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn transcript_files(&self) -> Option<&dyn TranscriptFiles> {
         Some(&self.transcripts)
     }
 }

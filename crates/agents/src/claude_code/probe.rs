@@ -7,7 +7,7 @@ use crate::probe::{EventLog, FixedClock};
 use crate::program::LONGEST_LINE;
 
 /// Feeds `bytes` in chunks of `piece`, as the output of a process of session `id`.
-pub fn heard(id: &str, bytes: &[u8], piece: usize) -> String {
+pub fn parse_stream(id: &str, bytes: &[u8], piece: usize) -> String {
     let log = EventLog::default();
     let mut stream = Stream::new(id, Window::default(), &log, &FixedClock);
     let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));

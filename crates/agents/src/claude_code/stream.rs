@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener};
-use segno_core::companion::Gauge;
-use segno_core::conversation::{Entry, Said, Thread, Tokens};
+use segno_core::cli_agent::ContextUsage;
+use segno_core::conversation::{ConversationItem, ItemContent, Thread, Tokens};
 use segno_core::ports::Clock;
 use segno_core::usage::{Cost, Usage};
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(super) struct Stream<'a> {
     pending_usage: Usage,
     /// The message that was counted last.
     last_counted: Option<String>,
-    gauge: Option<Gauge>,
+    gauge: Option<ContextUsage>,
     window: Window,
     /// The last result.
     last: Option<Object>,
@@ -111,7 +111,7 @@ impl<'a> Stream<'a> {
         }
         if !self.id_reported && !failed {
             self.id_reported = true;
-            self.listener.hear(Event::Native(reported));
+            self.listener.on_event(Event::ConversationId(reported));
         }
         Ok(())
     }
@@ -122,14 +122,14 @@ impl<'a> Stream<'a> {
             None => Thread::Main,
         };
         for entry in transcript::entries(record, &mut self.facts) {
-            let entry = Entry {
+            let entry = ConversationItem {
                 thread: thread.clone(),
                 ..entry
             };
-            if let Said::Assistant { message, usage, .. } = &entry.said {
+            if let ItemContent::Assistant { message, usage, .. } = &entry.content {
                 self.count(message.as_deref(), *usage, &entry.thread);
             }
-            self.listener.hear(Event::Said(&entry));
+            self.listener.on_event(Event::Item(&entry));
         }
     }
 
@@ -141,10 +141,10 @@ impl<'a> Stream<'a> {
             self.pending_usage += Usage::from(tokens);
             self.last_counted = message.map(str::to_owned);
             self.listener
-                .hear(Event::Usage(self.reported_usage + self.pending_usage));
+                .on_event(Event::Usage(self.reported_usage + self.pending_usage));
         }
         if *thread == Thread::Main {
-            self.gauge(Gauge {
+            self.gauge(ContextUsage {
                 used: tokens.sum(),
                 window: self.window.size_for(self.model()),
             });
@@ -155,10 +155,10 @@ impl<'a> Stream<'a> {
         self.model.as_deref().or(self.facts.model.as_deref())
     }
 
-    fn gauge(&mut self, gauge: Gauge) {
+    fn gauge(&mut self, gauge: ContextUsage) {
         if self.gauge != Some(gauge) {
             self.gauge = Some(gauge);
-            self.listener.hear(Event::Context(gauge));
+            self.listener.on_event(Event::Context(gauge));
         }
     }
 
@@ -172,11 +172,11 @@ impl<'a> Stream<'a> {
                 let wait = Duration::from_millis(number("retry_delay_ms").unwrap_or_default());
                 let notice = format!(
                     "claude tries again in {}: {}{}",
-                    segno_core::time::human(wait),
+                    segno_core::time::format_duration(wait),
                     text(record, "error").unwrap_or("its call failed"),
                     status.unwrap_or_default()
                 );
-                self.listener.hear(Event::Notice(&notice));
+                self.listener.on_event(Event::Notice(&notice));
             }
             _ => {}
         }
@@ -205,7 +205,7 @@ impl<'a> Stream<'a> {
             self.pending_usage = Usage::default();
         }
         self.listener
-            .hear(Event::Usage(self.reported_usage + self.pending_usage));
+            .on_event(Event::Usage(self.reported_usage + self.pending_usage));
         let windows = record.get("modelUsage").and_then(Value::as_object);
         let names = [self.model.as_deref(), self.facts.model.as_deref()];
         let window = windows.and_then(|models| {
@@ -219,7 +219,7 @@ impl<'a> Stream<'a> {
         });
         self.window.reported = window.or(self.window.reported);
         if let Some(gauge) = self.gauge {
-            self.gauge(Gauge {
+            self.gauge(ContextUsage {
                 window: self.window.size_for(self.model()),
                 ..gauge
             });

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use segno_core::agent::{Answer, Error, Listener, Request};
-use segno_core::companion::{Companion, Program, Record, Records, Way};
+use segno_core::cli_agent::{
+    CliAgent, CliAgentKind, ConversationMode, TranscriptFiles, TranscriptState,
+};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Usage;
 
@@ -16,7 +18,7 @@ use crate::command::output::{Line, Lines};
 use crate::command::{ChildProcess, Inherit};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
 use crate::reset::with_retry_delay;
-use crate::transcript::Native;
+use crate::transcript::TranscriptFormat;
 use crate::transcript_files::{self, LocalTranscripts};
 
 /// Runs Codex as a CLI agent.
@@ -29,7 +31,7 @@ pub struct Codex {
 impl Codex {
     pub fn new(setup: Setup, clock: Arc<dyn Clock>) -> Self {
         Self {
-            transcripts: LocalTranscripts::new(Native::Codex, &setup),
+            transcripts: LocalTranscripts::new(TranscriptFormat::Codex, &setup),
             setup,
             clock,
         }
@@ -37,11 +39,11 @@ impl Codex {
 
     /// The program and its arguments. The prompt is not among them, so that no word of it can be
     /// taken for a flag.
-    fn argv(&self, request: &Request<'_>, way: Way<'_>) -> Vec<String> {
+    fn argv(&self, request: &Request<'_>, way: ConversationMode<'_>) -> Vec<String> {
         let mut argv = vec![self.setup.program.clone()];
         argv.extend(["exec", "--json", "--skip-git-repo-check"].map(str::to_owned));
         argv.push(
-            match self.setup.permissions.restricted_to(request.conduct) {
+            match self.setup.permissions.restricted_to(request.access) {
                 Permissions::Read => "--sandbox=read-only",
                 Permissions::Edit => "--sandbox=workspace-write",
                 Permissions::All => "--dangerously-bypass-approvals-and-sandbox",
@@ -56,7 +58,7 @@ impl Codex {
         );
         let service = self.setup.service.iter();
         argv.extend(service.flat_map(|service| service.codex(request)));
-        if let Way::Continue { id } = way {
+        if let ConversationMode::Resume { id } = way {
             argv.extend(["resume".to_owned(), id.to_owned()]);
         }
         argv.push("-".to_owned());
@@ -66,27 +68,29 @@ impl Codex {
     async fn answer(
         &self,
         request: Request<'_>,
-        way: Way<'_>,
+        way: ConversationMode<'_>,
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
         let argv = self.argv(&request, way);
         let mut tail = Tail::new(&self.setup.home);
         let (expected, before) = match way {
-            Way::Begin { .. } => (None, Usage::default()),
-            Way::Continue { id } => {
-                let used = transcript_files::usage_of(Native::Codex, &self.setup.home, id).await?;
+            ConversationMode::Start { .. } => (None, Usage::default()),
+            ConversationMode::Resume { id } => {
+                let used =
+                    transcript_files::usage_of(TranscriptFormat::Codex, &self.setup.home, id)
+                        .await?;
                 tail.skip(id);
                 (Some(id), used)
             }
         };
         let system = request.system.trim();
         let (above, between) = match way {
-            Way::Begin { .. } if !system.is_empty() => (system, "\n\n"),
+            ConversationMode::Start { .. } if !system.is_empty() => (system, "\n\n"),
             _ => ("", ""),
         };
         let env = variables(&request);
         let child = ChildProcess {
-            guard: &self.setup.warden,
+            guard: &self.setup.guard,
             argv: &argv,
             workspace: request.workspace,
             inherit: Inherit::All,
@@ -110,37 +114,37 @@ impl Codex {
     }
 }
 
-impl Companion for Codex {
-    fn program(&self) -> Program {
-        Program::Codex
+impl CliAgent for Codex {
+    fn kind(&self) -> CliAgentKind {
+        CliAgentKind::Codex
     }
 
-    fn lets_choose(&self) -> bool {
+    fn accepts_id(&self) -> bool {
         false
     }
 
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
-        way: Way<'a>,
+        way: ConversationMode<'a>,
         listener: &'a dyn Listener,
     ) -> Boxed<'a, Result<Answer, Error>> {
         Box::pin(self.answer(request, way, listener))
     }
 
-    fn record<'a>(
+    fn transcript_state<'a>(
         &'a self,
         id: &'a str,
         _folder: &'a Path,
-    ) -> Boxed<'a, Result<Option<Record>, Error>> {
+    ) -> Boxed<'a, Result<Option<TranscriptState>, Error>> {
         Box::pin(transcript_files::inspect(
-            Native::Codex,
+            TranscriptFormat::Codex,
             &self.setup.home,
             id,
         ))
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn transcript_files(&self) -> Option<&dyn TranscriptFiles> {
         Some(&self.transcripts)
     }
 }

@@ -14,7 +14,7 @@ use crate::reset;
 
 /// Feeds `bytes` in chunks of `piece`, as the output of a process that resumes thread `id`, or
 /// starts one.
-pub fn heard(id: Option<&str>, bytes: &[u8], piece: usize) -> String {
+pub fn parse_stream(id: Option<&str>, bytes: &[u8], piece: usize) -> String {
     let log = EventLog::default();
     let info = ThreadInfo {
         expected: id,
@@ -32,14 +32,14 @@ pub fn heard(id: Option<&str>, bytes: &[u8], piece: usize) -> String {
 
 /// Feeds the rollout of thread `id` in chunks of `piece`, and returns the token counts read from
 /// it.
-pub fn counted(id: &str, bytes: &[u8], piece: usize) -> String {
+pub fn read_token_counts(id: &str, bytes: &[u8], piece: usize) -> String {
     let mut tail = Tail::new(Path::new("/nowhere"));
     bytes.chunks(piece).for_each(|piece| tail.push(piece, id));
     format!("{:?}", tail.counts())
 }
 
 /// Parses the retry delay from a rate limit message.
-pub fn limited(words: &str) -> String {
+pub fn parse_retry_delay(words: &str) -> String {
     let error = Error::new(ErrorKind::RateLimited(None), words);
     format!("{:?}", reset::with_retry_delay(error, &FixedClock).kind)
 }

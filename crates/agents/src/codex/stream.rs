@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use segno_core::agent::{Answer as AgentAnswer, Error, ErrorKind, Event, Listener};
-use segno_core::companion::Gauge;
-use segno_core::conversation::{Answer, Entry, Notice, Outcome, Part, Said, Utterance};
+use segno_core::cli_agent::ContextUsage;
+use segno_core::conversation::{
+    Answer, AssistantPart, ConversationItem, ItemContent, Notice, Outcome, Part,
+};
 use segno_core::model::ToolCall;
 use segno_core::usage::Usage;
 use serde_json::{Value, json};
@@ -128,7 +130,7 @@ impl<'a> Stream<'a> {
                 if let Some(message) = text(&record, "message") {
                     let message = crate::command::output::escape_controls(message);
                     self.listener
-                        .hear(Event::Notice(&format!("codex: {message}")));
+                        .on_event(Event::Notice(&format!("codex: {message}")));
                 }
             }
             // Records of other versions, and records that do not matter.
@@ -150,7 +152,7 @@ impl<'a> Stream<'a> {
         }
         self.expected = Some(Cow::Owned(reported.to_owned()));
         self.id_reported = true;
-        self.listener.hear(Event::Native(reported));
+        self.listener.on_event(Event::ConversationId(reported));
         Ok(())
     }
 
@@ -163,7 +165,7 @@ impl<'a> Stream<'a> {
             self.report_usage(total);
         }
         if let Some(gauge) = counts.context.filter(|_| counts.context != before.context) {
-            self.listener.hear(Event::Context(Gauge {
+            self.listener.on_event(Event::Context(ContextUsage {
                 window: self.window.or(gauge.window),
                 ..gauge
             }));
@@ -179,7 +181,7 @@ impl<'a> Stream<'a> {
                 .saturating_sub(self.before.output_tokens),
             ..Usage::default()
         };
-        self.listener.hear(Event::Usage(self.usage));
+        self.listener.on_event(Event::Usage(self.usage));
     }
 
     fn count_turn(&mut self, usage: Option<&Object>) {
@@ -196,10 +198,10 @@ impl<'a> Stream<'a> {
     fn report_call(&mut self, item: &Object) {
         if let Some(call) = self.call(item) {
             self.open_calls.insert(call.id.clone());
-            self.report(Said::Assistant {
+            self.report(ItemContent::Assistant {
                 message: None,
                 model: None,
-                parts: vec![Utterance::Call(call)],
+                parts: vec![AssistantPart::Call(call)],
                 usage: None,
             });
         }
@@ -211,10 +213,10 @@ impl<'a> Stream<'a> {
         if self.todo_list.as_ref() == Some(&items) {
             return;
         }
-        self.report(Said::Assistant {
+        self.report(ItemContent::Assistant {
             message: None,
             model: None,
-            parts: vec![Utterance::Raw {
+            parts: vec![AssistantPart::Raw {
                 value: json!({"type": "todo_list", "items": items}),
             }],
             usage: None,
@@ -228,15 +230,15 @@ impl<'a> Stream<'a> {
             Some("agent_message") => {
                 self.text = words();
                 self.lost = 0;
-                Utterance::Text { text: words() }
+                AssistantPart::Text { text: words() }
             }
-            Some("reasoning") => Utterance::Thinking {
+            Some("reasoning") => AssistantPart::Thinking {
                 text: words(),
                 seal: None,
             },
             Some("error") => {
                 let message = text(item, "message").unwrap_or_default();
-                self.report(Said::Notice {
+                self.report(ItemContent::Notice {
                     notice: Notice::Error,
                     text: message.to_owned(),
                 });
@@ -244,7 +246,7 @@ impl<'a> Stream<'a> {
             }
             _ => return self.report_result(item),
         };
-        self.report(Said::Assistant {
+        self.report(ItemContent::Assistant {
             message: None,
             model: None,
             parts: vec![part],
@@ -256,7 +258,7 @@ impl<'a> Stream<'a> {
     fn report_result(&mut self, item: &Object) {
         let Some(call) = self.call(item) else {
             let record = text(item, "type").unwrap_or("untyped").to_owned();
-            self.report(Said::Raw { record });
+            self.report(ItemContent::Raw { record });
             return;
         };
         // Some calls are reported only when they are done.
@@ -277,9 +279,9 @@ impl<'a> Stream<'a> {
         let outcome = match (exit, text(item, "status")) {
             (Some(0), _) | (None, Some("completed")) => Outcome::Succeeded,
             (Some(_), _) | (_, Some("failed" | "declined")) => Outcome::Failed,
-            _ => Outcome::Unsaid,
+            _ => Outcome::Unknown,
         };
-        self.report(Said::Result(Answer {
+        self.report(ItemContent::Result(Answer {
             id: call.id,
             parts: vec![Part::Text { text: output }],
             outcome,
@@ -303,8 +305,9 @@ impl<'a> Stream<'a> {
         })
     }
 
-    fn report(&self, said: Said) {
-        self.listener.hear(Event::Said(&Entry::new(said)));
+    fn report(&self, said: ItemContent) {
+        self.listener
+            .on_event(Event::Item(&ConversationItem::new(said)));
     }
 
     /// The answer, once the process has ended. `exit_error` is the error of its exit status.

@@ -13,11 +13,11 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use segno_core::companion::Gauge;
+use segno_core::cli_agent::ContextUsage;
 use segno_core::usage::Usage;
 use serde_json::Value;
 
-use crate::transcript::{Native, Object, parse, text};
+use crate::transcript::{Object, TranscriptFormat, parse, text};
 use crate::transcript_files;
 
 /// How often a rollout that does not exist yet is searched.
@@ -31,7 +31,7 @@ const LONGEST_LINE: usize = 64 << 10;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TokenCounts {
     /// The context usage.
-    pub(super) context: Option<Gauge>,
+    pub(super) context: Option<ContextUsage>,
     /// The usage of the whole thread.
     pub(super) total: Option<Usage>,
 }
@@ -89,7 +89,7 @@ impl Tail {
     fn open(&mut self, id: &str) {
         if self.file.is_none() && self.searches < MAX_SEARCHES {
             self.searches += 1;
-            let path = transcript_files::find(Native::Codex, &self.home, id);
+            let path = transcript_files::find(TranscriptFormat::Codex, &self.home, id);
             self.file = path.and_then(|path| File::open(path).ok());
         }
     }
@@ -141,7 +141,7 @@ impl Tail {
         let used = last.and_then(|last| Some(parse_usage(&last)?.tokens()));
         let used = used.or_else(|| Some(self.counts.context?.used));
         self.counts = TokenCounts {
-            context: used.map(|used| Gauge {
+            context: used.map(|used| ContextUsage {
                 used,
                 window: self.window,
             }),

@@ -36,9 +36,9 @@
 mod child_process;
 mod driver;
 pub(crate) mod output;
+pub mod process_guard;
 mod process_tree;
 pub(crate) mod protocol;
-pub mod warden;
 
 pub use child_process::Launch;
 pub(crate) use child_process::{ChildProcess, Inherit, describe_status};

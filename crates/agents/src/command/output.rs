@@ -82,7 +82,7 @@ impl Sink for Answer<'_> {
 
 fn report_text(listener: &dyn Listener, piece: &str) {
     if !piece.is_empty() {
-        listener.hear(Event::Text(piece));
+        listener.on_event(Event::Text(piece));
     }
 }
 

@@ -125,7 +125,7 @@ fn parse_http_date(text: &str) -> Option<Timestamp> {
     let year = words.next()?.parse().ok()?;
     let time = parse_time(words.next()?)?;
     let date = (year, u32::try_from(month).ok()? + 1, day);
-    WallTime { date, time }.moment(|_| 0)
+    WallTime { date, time }.to_timestamp(|_| 0)
 }
 
 /// Parses `2026-10-21T07:28:00Z`, with or without a fraction of a second.
@@ -136,7 +136,7 @@ fn parse_iso(text: &str) -> Option<Timestamp> {
     let (month, day) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     let time = parse_time(clock.split('.').next()?)?;
     let date = (year, month, day);
-    WallTime { date, time }.moment(|_| 0)
+    WallTime { date, time }.to_timestamp(|_| 0)
 }
 
 /// Parses `07:28:00`.

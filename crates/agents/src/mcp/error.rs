@@ -4,11 +4,11 @@ use segno_core::error::Kind;
 
 /// A server cannot be used: which one, at which operation, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("MCP server `{server}` cannot be used: {tried}: {reason}")]
+#[error("MCP server `{server}` cannot be used: {operation}: {reason}")]
 pub struct McpError {
     pub server: String,
     /// The operation that failed.
-    pub tried: String,
+    pub operation: String,
     /// The reason, with the end of a program's stderr.
     pub reason: String,
     pub(super) kind: Kind,

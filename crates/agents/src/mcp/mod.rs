@@ -48,7 +48,7 @@ pub struct McpServer {
 #[derive(Clone)]
 pub enum Transport {
     /// A program that Segno starts.
-    Program {
+    Stdio {
         /// The program and its arguments.
         argv: Vec<String>,
         /// Added to its environment.
@@ -57,7 +57,7 @@ pub enum Transport {
         folder: PathBuf,
     },
     /// Over HTTP.
-    Address {
+    Http {
         url: String,
         /// Sent with every request.
         headers: Vec<(String, String)>,
@@ -84,9 +84,9 @@ impl Default for Limits {
 
 /// What a connection needs from its owner.
 #[derive(Clone)]
-pub struct Means {
+pub struct ConnectionConfig {
     /// Starts the process guard.
-    pub warden: Launch,
+    pub guard: Launch,
     pub client: Client,
     /// Measures the timeouts.
     pub clock: Arc<dyn Clock>,

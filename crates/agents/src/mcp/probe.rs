@@ -5,7 +5,7 @@ use rmcp::model::{CallToolResponse, JsonRpcMessage, RequestId, ServerResult};
 use super::{message, tool_result, tools};
 
 /// Parses `bytes`, one message per line, and renders the result.
-pub fn heard(bytes: &[u8]) -> String {
+pub fn parse_messages(bytes: &[u8]) -> String {
     let lines = bytes.split(|byte| *byte == b'\n');
     lines.map(line).collect()
 }

@@ -18,7 +18,7 @@ use super::error::{ConnectError, McpError, SendError};
 use super::http_transport::{self, HttpSession};
 use super::sanitize::sanitize;
 use super::stdio_transport::{self, ProcessHandle};
-use super::{McpServer, Means, Transport, tool_result};
+use super::{ConnectionConfig, McpServer, Transport, tool_result};
 use crate::command::output::escape_controls;
 
 /// The most tools that one server may list.
@@ -30,7 +30,7 @@ const MAX_ERROR: usize = 4 << 10;
 /// A server, and the connection to it if there is one.
 pub(super) struct Server {
     spec: McpServer,
-    means: Means,
+    means: ConnectionConfig,
     live: Mutex<Option<Arc<Live>>>,
 }
 
@@ -56,7 +56,7 @@ impl Live {
 }
 
 impl Server {
-    pub(super) fn new(spec: McpServer, means: Means) -> Self {
+    pub(super) fn new(spec: McpServer, means: ConnectionConfig) -> Self {
         Self {
             spec,
             means,
@@ -84,7 +84,7 @@ impl Server {
             _ => return Err("the input must be an object".to_owned()),
         };
         let live = self.live().await?;
-        let Means { clock, limits, .. } = &self.means;
+        let ConnectionConfig { clock, limits, .. } = &self.means;
         let call = live.service.call_tool_once(params);
         match with_timeout(&**clock, limits.call, call).await {
             Some(Ok(response)) => tool_result::text(response),
@@ -111,11 +111,11 @@ impl Server {
 
     async fn open(&self) -> Result<(Live, Vec<Tool>), ConnectError> {
         match &self.spec.transport {
-            Transport::Program { argv, env, folder } => {
+            Transport::Stdio { argv, env, folder } => {
                 if argv.is_empty() {
                     return Err(ConnectError::new(Kind::Invalid, "it has no command"));
                 }
-                let started = stdio_transport::start(argv, env, folder, &self.means.warden).await;
+                let started = stdio_transport::start(argv, env, folder, &self.means.guard).await;
                 let (transport, process) = started.map_err(|error| {
                     if folder.is_dir() {
                         let reason = format!("its warden cannot be started: {error}");
@@ -134,7 +134,7 @@ impl Server {
                     Err(error) => Err(error.of_program(&process).await),
                 }
             }
-            Transport::Address { url, headers } => {
+            Transport::Http { url, headers } => {
                 let (transport, session) =
                     http_transport::prepare(url, headers, &self.means.client)?;
                 match self
@@ -156,7 +156,7 @@ impl Server {
         host: SegnoClient,
         transport: impl RmcpTransport<RoleClient, Error = SendError> + 'static,
     ) -> Result<(RunningService<RoleClient, SegnoClient>, Vec<Tool>), HandshakeError> {
-        let Means { clock, limits, .. } = &self.means;
+        let ConnectionConfig { clock, limits, .. } = &self.means;
         let hello = async {
             let service = serve_client(host, transport)
                 .await
@@ -200,15 +200,15 @@ impl Server {
 
     fn error(&self, error: ConnectError) -> McpError {
         let tried = match &self.spec.transport {
-            Transport::Program { argv, .. } => match argv.first() {
+            Transport::Stdio { argv, .. } => match argv.first() {
                 Some(program) => format!("starting `{}`", escape_controls(program)),
                 None => "starting it".to_owned(),
             },
-            Transport::Address { url, .. } => format!("calling {}", host_of(url)),
+            Transport::Http { url, .. } => format!("calling {}", host_of(url)),
         };
         McpError {
             server: self.spec.id.clone(),
-            tried,
+            operation: tried,
             reason: error.reason,
             kind: error.kind,
             hint: error.hint,

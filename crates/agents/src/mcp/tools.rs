@@ -5,12 +5,12 @@ use std::path::Path;
 use rmcp::model::Tool as McpTool;
 use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::Boxed;
-use segno_core::tool::{Class, Offer, Tools};
+use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use serde_json::{Value, json};
 
 use super::sanitize::sanitize;
 use super::server::Server;
-use super::{McpError, McpServer, Means};
+use super::{ConnectionConfig, McpError, McpServer};
 
 /// How many bytes of a description are passed on.
 const MAX_DESCRIPTION: usize = 4 << 10;
@@ -18,15 +18,15 @@ const MAX_DESCRIPTION: usize = 4 << 10;
 /// A server and its tools. Dropping this ends a server that is a program.
 pub struct Mcp {
     server: Server,
-    offers: Vec<Offer>,
+    offers: Vec<OfferedTool>,
 }
 
 impl Mcp {
     /// Connects to a server and lists its tools. Of two tools with the same name, only the first
     /// can be called.
-    pub async fn connect(server: McpServer, means: Means) -> Result<Self, McpError> {
+    pub async fn connect(server: McpServer, means: ConnectionConfig) -> Result<Self, McpError> {
         let server = Server::new(server, means);
-        let mut offers: Vec<Offer> = Vec::new();
+        let mut offers: Vec<OfferedTool> = Vec::new();
         for tool in server.connect().await? {
             if !offers.iter().any(|known| *known.tool.name == *tool.name) {
                 offers.push(offer(&tool));
@@ -37,7 +37,7 @@ impl Mcp {
 }
 
 impl Tools for Mcp {
-    fn offers(&self) -> &[Offer] {
+    fn offered_tools(&self) -> &[OfferedTool] {
         &self.offers
     }
 
@@ -46,12 +46,12 @@ impl Tools for Mcp {
     }
 }
 
-pub(super) fn offer(tool: &McpTool) -> Offer {
+pub(super) fn offer(tool: &McpTool) -> OfferedTool {
     let hints = tool.annotations.as_ref();
     let class = match hints.map(|hints| (hints.read_only_hint, hints.idempotent_hint)) {
-        Some((Some(true), _)) => Class::ReadOnly,
-        Some((_, Some(true))) => Class::Repeatable,
-        _ => Class::Effectful,
+        Some((Some(true), _)) => EffectClass::ReadOnly,
+        Some((_, Some(true))) => EffectClass::Repeatable,
+        _ => EffectClass::Effectful,
     };
     let description = tool.description.as_deref().unwrap_or_default();
     let mut schema = Value::Object((*tool.input_schema).clone());
@@ -59,7 +59,7 @@ pub(super) fn offer(tool: &McpTool) -> Offer {
         schema["type"] = json!("object");
     }
     sanitize_descriptions(&mut schema);
-    Offer {
+    OfferedTool {
         tool: Tool {
             name: tool.name.clone().into_owned(),
             description: sanitize(description, MAX_DESCRIPTION),

@@ -28,7 +28,7 @@ impl OpenAi {
     pub const BASE: &str = "https://api.openai.com/v1";
 
     /// Gemini's base URL for chat completions.
-    pub const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
+    pub const GEMINI_BASE: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
 
     pub fn new(
         client: Client,

@@ -5,7 +5,7 @@ use crate::http::Events;
 use crate::probe::EventLog;
 
 /// Feeds `bytes` in chunks of `piece`, as a server's response.
-pub fn heard(bytes: &[u8], piece: usize) -> String {
+pub fn parse_stream(bytes: &[u8], piece: usize) -> String {
     let (log, mut events) = (EventLog::default(), Events::default());
     let mut builder = ReplyBuilder::default();
     for piece in bytes.chunks(piece) {

@@ -142,7 +142,7 @@ impl ReplyBuilder {
         let choice = &event["choices"][0];
         let delta = &choice["delta"];
         if let Some(piece) = delta["content"].as_str() {
-            listener.hear(Event::Text(piece));
+            listener.on_event(Event::Text(piece));
             self.text.push_str(piece);
         }
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
@@ -157,7 +157,7 @@ impl ReplyBuilder {
             // Gemini counts thinking tokens in the total only.
             let rest = count("total_tokens").saturating_sub(self.usage.input_tokens);
             self.usage.output_tokens = count("completion_tokens").max(rest);
-            listener.hear(Event::Usage(self.usage));
+            listener.on_event(Event::Usage(self.usage));
         }
         Ok(())
     }

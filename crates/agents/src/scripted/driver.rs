@@ -44,13 +44,13 @@ impl Scripted {
         }
         if let Some(error) = entry.failure(request.attempt) {
             if let Some(usage) = entry.usage {
-                listener.hear(Event::Usage(usage));
+                listener.on_event(Event::Usage(usage));
             }
             return Err(error);
         }
         let usage = entry.usage.unwrap_or_default();
-        listener.hear(Event::Text(&entry.text));
-        listener.hear(Event::Usage(usage));
+        listener.on_event(Event::Text(&entry.text));
+        listener.on_event(Event::Usage(usage));
         Ok(Answer {
             text: entry.text.clone(),
             usage,

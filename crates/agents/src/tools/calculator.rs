@@ -1,13 +1,13 @@
 //! Arithmetic in Python's syntax.
 
-use segno_core::tool::Class;
+use segno_core::tool::EffectClass;
 
 use super::{BuiltinTool, Run, text};
 
 pub(super) const CALCULATOR: BuiltinTool = BuiltinTool {
     name: "calculator",
     description: "Computes an arithmetic expression with + - * / // % ** and parentheses.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[("expression", "string", true, "like `(2 + 3) * 4`")],
     run: Run::Sync(|input, _| {
         let expression = text(input, "expression");

@@ -1,6 +1,6 @@
 //! Tools that read and write whole files.
 
-use segno_core::tool::Class;
+use segno_core::tool::EffectClass;
 use serde_json::Value;
 
 use super::{BuiltinTool, CallContext, Run, flag, text};
@@ -8,7 +8,7 @@ use super::{BuiltinTool, CallContext, Run, flag, text};
 pub(super) const FILE_READ: BuiltinTool = BuiltinTool {
     name: "file_read",
     description: "Reads a text file of the workspace.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[(
         "path",
         "string",
@@ -22,7 +22,7 @@ pub(super) const FILE_WRITE: BuiltinTool = BuiltinTool {
     name: "file_write",
     description: "Writes a text file of the workspace, instead of what is there.",
     // Writing the same text again gives the same file.
-    class: Class::Repeatable,
+    class: EffectClass::Repeatable,
     params: &[
         (
             "path",

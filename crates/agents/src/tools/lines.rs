@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use regex::RegexBuilder;
-use segno_core::tool::Class;
+use segno_core::tool::EffectClass;
 use serde_json::Value;
 
 use super::{BuiltinTool, CallContext, Run, flag, number, text};
@@ -21,7 +21,7 @@ const PATH: (&str, &str, bool, &str) = (
 pub(super) const GREP: BuiltinTool = BuiltinTool {
     name: "grep",
     description: "Shows the lines of a file that match a regular expression, with the lines around them.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[
         ("pattern", "string", true, "a regular expression"),
         PATH,
@@ -60,7 +60,7 @@ pub(super) const GREP: BuiltinTool = BuiltinTool {
 pub(super) const SEARCH: BuiltinTool = BuiltinTool {
     name: "search",
     description: "Shows the lines of a file that have some words in them.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[
         ("query", "string", true, "what to look for"),
         PATH,
@@ -104,7 +104,7 @@ pub(super) const SEARCH: BuiltinTool = BuiltinTool {
 pub(super) const HEAD: BuiltinTool = BuiltinTool {
     name: "head",
     description: "Shows the first lines of a file.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[PATH, ("lines", "integer", false, "how many (10)")],
     run: Run::Sync(|input, context| {
         let file = context.files.read(text(input, "path"))?;
@@ -116,7 +116,7 @@ pub(super) const HEAD: BuiltinTool = BuiltinTool {
 pub(super) const TAIL: BuiltinTool = BuiltinTool {
     name: "tail",
     description: "Shows the last lines of a file.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[PATH, ("lines", "integer", false, "how many (10)")],
     run: Run::Sync(|input, context| {
         let file = context.files.read(text(input, "path"))?;

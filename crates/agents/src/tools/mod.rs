@@ -16,25 +16,25 @@ use std::sync::Arc;
 
 use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::{Boxed, Clock, Disk};
-use segno_core::tool::{Class, Offer, Tools};
+use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use serde_json::{Value, json};
 
 use crate::command::Launch;
-pub use network_policy::{NotAHost, Reach};
+pub use network_policy::{NetworkPolicy, NotAHost};
 pub use skill::Skills;
 pub use web::{Executor, Executors, Search, Web};
 use workspace_files::WorkspaceFiles;
 
 /// The dependencies of the built-in tools.
 #[derive(Clone)]
-pub struct Gear {
+pub struct ToolDeps {
     pub disk: Arc<dyn Disk>,
     /// The time, and timeouts.
     pub clock: Arc<dyn Clock>,
     pub web: Web,
     pub search: Search,
     /// Starts the process guard of programs that a tool runs.
-    pub warden: Launch,
+    pub guard: Launch,
     /// Folders that appear in the workspace under these names.
     pub mounts: Vec<(String, PathBuf)>,
 }
@@ -42,14 +42,14 @@ pub struct Gear {
 /// What one tool call works with.
 struct CallContext<'a> {
     files: WorkspaceFiles<'a>,
-    deps: &'a Gear,
+    deps: &'a ToolDeps,
 }
 
 /// A built-in tool.
 struct BuiltinTool {
     name: &'static str,
     description: &'static str,
-    class: Class,
+    class: EffectClass,
     /// Its parameters: name, type, whether it is required, description.
     params: &'static [(&'static str, &'static str, bool, &'static str)],
     run: Run,
@@ -79,7 +79,7 @@ const BUILTIN_TOOLS: &[BuiltinTool] = &[
 ];
 
 impl BuiltinTool {
-    fn offer(&self) -> Offer {
+    fn offer(&self) -> OfferedTool {
         let properties = self.params.iter().map(|(name, type_name, _, what)| {
             let property = json!({"type": type_name, "description": what});
             ((*name).to_owned(), property)
@@ -90,7 +90,7 @@ impl BuiltinTool {
             "properties": properties.collect::<serde_json::Map<_, _>>(),
             "required": required.map(|(name, ..)| *name).collect::<Vec<_>>(),
         });
-        Offer {
+        OfferedTool {
             tool: Tool {
                 name: self.name.to_owned(),
                 description: self.description.to_owned(),
@@ -127,19 +127,19 @@ impl BuiltinTool {
 }
 
 /// A selection of the built-in tools.
-pub struct NativeTools {
-    deps: Gear,
-    offers: Vec<Offer>,
+pub struct BuiltinTools {
+    deps: ToolDeps,
+    offers: Vec<OfferedTool>,
 }
 
-impl NativeTools {
+impl BuiltinTools {
     /// The names of all built-in tools.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILTIN_TOOLS.iter().map(|tool| tool.name)
     }
 
     /// The tools with these names; unknown names are ignored.
-    pub fn new(names: &[String], deps: Gear) -> Self {
+    pub fn new(names: &[String], deps: ToolDeps) -> Self {
         let wanted = |tool: &&BuiltinTool| names.iter().any(|name| name == tool.name);
         let offers = BUILTIN_TOOLS
             .iter()
@@ -150,8 +150,8 @@ impl NativeTools {
     }
 }
 
-impl Tools for NativeTools {
-    fn offers(&self) -> &[Offer] {
+impl Tools for BuiltinTools {
+    fn offered_tools(&self) -> &[OfferedTool] {
         &self.offers
     }
 

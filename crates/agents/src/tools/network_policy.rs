@@ -12,7 +12,7 @@ use reqwest::Url;
 
 /// Public addresses, and the private ones that the user allowed.
 #[derive(Debug, Clone, Default)]
-pub struct Reach {
+pub struct NetworkPolicy {
     allowed: Arc<[Allowed]>,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for AddressRefused {
 
 impl std::error::Error for AddressRefused {}
 
-impl Reach {
+impl NetworkPolicy {
     /// Allows public addresses and these hosts: each a `host` or a `host:port`.
     pub fn new(allowed: Vec<String>) -> Result<Self, NotAHost> {
         let allowed: Result<Vec<_>, _> = allowed.into_iter().map(Allowed::parse).collect();
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn literal_private_urls_are_refused_early() {
-        let policy = Reach::new(vec!["127.0.0.1:8080".to_owned()]).unwrap();
+        let policy = NetworkPolicy::new(vec!["127.0.0.1:8080".to_owned()]).unwrap();
         for (address, refused) in [
             ("http://127.0.0.1:8080/v1", false),
             ("http://127.0.0.1:8081/v1", true),
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn only_the_allowed_host_and_port_match() {
         let policy = |allowed: &[&str]| {
-            Reach::new(allowed.iter().map(ToString::to_string).collect()).unwrap()
+            NetworkPolicy::new(allowed.iter().map(ToString::to_string).collect()).unwrap()
         };
         for (allowed, url, expected) in [
             ("localhost", "http://localhost/", true),
@@ -348,7 +348,7 @@ mod tests {
                 "{allowed} {url}"
             );
         }
-        assert!(!Reach::default().allows_host(&Url::parse("http://localhost/").unwrap()));
+        assert!(!NetworkPolicy::default().allows_host(&Url::parse("http://localhost/").unwrap()));
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
             "1.2.3.999",
             "*?",
         ] {
-            let refused = Reach::new(vec!["fine".to_owned(), wrong.to_owned()]);
+            let refused = NetworkPolicy::new(vec!["fine".to_owned(), wrong.to_owned()]);
             assert_eq!(refused.unwrap_err(), NotAHost(wrong.to_owned()));
         }
     }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
-use segno_core::tool::Class;
+use segno_core::tool::EffectClass;
 use serde_json::Value;
 
 use super::{BuiltinTool, CallContext, Run, text};
@@ -25,7 +25,7 @@ const MAX_OUTPUT: usize = 1 << 20;
 pub(super) const PYTHON_EXEC: BuiltinTool = BuiltinTool {
     name: "python_exec",
     description: "Runs Python code in the workspace, and tells what it printed.",
-    class: Class::Effectful,
+    class: EffectClass::Effectful,
     params: &[
         ("code", "string", true, "the program"),
         (
@@ -45,7 +45,7 @@ async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
     }
     let workspace = context.files.root();
     let child = ChildProcess {
-        guard: &context.deps.warden,
+        guard: &context.deps.guard,
         // Isolated: neither the environment nor files of the workspace decide what is imported.
         argv: &["python3", "-I", "-"].map(str::to_owned),
         workspace,
@@ -79,5 +79,5 @@ async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
 struct NoListener;
 
 impl Listener for NoListener {
-    fn hear(&self, _: Event<'_>) {}
+    fn on_event(&self, _: Event<'_>) {}
 }

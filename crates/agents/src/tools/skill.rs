@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::{Boxed, Disk};
-use segno_core::tool::{Class, Offer, Tools};
+use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use serde_json::json;
 
 /// The longest file of a skill, in bytes.
@@ -15,7 +15,7 @@ const MAX_FILE: u64 = 1024 * 1024;
 pub struct Skills {
     disk: Arc<dyn Disk>,
     locations: Vec<(String, PathBuf)>,
-    offers: Vec<Offer>,
+    offers: Vec<OfferedTool>,
 }
 
 impl Skills {
@@ -31,11 +31,11 @@ impl Skills {
                 "required": ["skill_id"],
             }),
         };
-        let class = Class::ReadOnly;
+        let class = EffectClass::ReadOnly;
         Self {
             disk,
             locations,
-            offers: vec![Offer { tool, class }],
+            offers: vec![OfferedTool { tool, class }],
         }
     }
 
@@ -70,7 +70,7 @@ impl Skills {
 }
 
 impl Tools for Skills {
-    fn offers(&self) -> &[Offer] {
+    fn offered_tools(&self) -> &[OfferedTool] {
         &self.offers
     }
 

@@ -1,13 +1,13 @@
 //! A tool that returns the current time.
 
-use segno_core::tool::Class;
+use segno_core::tool::EffectClass;
 
 use super::{BuiltinTool, Run};
 
 pub(super) const CURRENT_TIME: BuiltinTool = BuiltinTool {
     name: "current_time",
     description: "Tells the time, in UTC.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[("format", "string", false, "`iso` (the default) or `unix`")],
     run: Run::Sync(|input, context| {
         let now = context.deps.clock.now();

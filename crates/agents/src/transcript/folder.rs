@@ -9,14 +9,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use segno_core::agent::{Error, ErrorKind};
-use segno_core::companion::Program;
-use segno_core::conversation::{Branch, Origin, Said, Thread, words};
-use segno_core::digest::{Digest, Running};
+use segno_core::cli_agent::CliAgentKind;
+use segno_core::conversation::{Branch, ItemContent, Origin, Thread, plain_text};
+use segno_core::digest::{Digest, IncrementalDigest};
 use segno_core::ports::Boxed;
-use segno_core::transcript::{About, Portion, Transcript, Transcripts};
+use segno_core::transcript::{Portion, Transcript, TranscriptInfo, Transcripts};
 
 use super::paths::check_id;
-use super::{Item, Native, Reader, Reason};
+use super::{Item, Reader, Reason, TranscriptFormat};
 
 /// About how many bytes of a transcript are in memory at a time.
 const PORTION_BYTES: u64 = 1 << 20;
@@ -28,27 +28,27 @@ const MAX_PROMPT: usize = 32 << 10;
 const BUFFER: usize = 256 << 10;
 
 #[derive(Debug, Clone)]
-pub struct Library {
-    native: Native,
+pub struct TranscriptFolder {
+    native: TranscriptFormat,
     home: PathBuf,
 }
 
-impl Library {
+impl TranscriptFolder {
     /// The transcripts of a program whose home folder is `home`.
-    pub fn new(native: Native, home: PathBuf) -> Self {
+    pub fn new(native: TranscriptFormat, home: PathBuf) -> Self {
         Self { native, home }
     }
 }
 
-impl Transcripts for Library {
-    fn program(&self) -> Program {
+impl Transcripts for TranscriptFolder {
+    fn program(&self) -> CliAgentKind {
         self.native.program()
     }
 
-    fn all(&self, folder: Option<PathBuf>) -> Boxed<'_, Result<Vec<PathBuf>, Error>> {
+    fn list(&self, folder: Option<PathBuf>) -> Boxed<'_, Result<Vec<PathBuf>, Error>> {
         let usual = || match self.native {
-            Native::ClaudeCode => self.home.join("projects"),
-            Native::Codex => self.home.join("sessions"),
+            TranscriptFormat::ClaudeCode => self.home.join("projects"),
+            TranscriptFormat::Codex => self.home.join("sessions"),
         };
         let root = folder.unwrap_or_else(usual);
         Box::pin(run_blocking(root, |root| {
@@ -127,7 +127,7 @@ fn collect_transcripts(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) ->
 }
 
 struct OpenTranscript {
-    about: About,
+    about: TranscriptInfo,
     /// Taken while a blocking thread uses it.
     transcript: Option<TranscriptFile>,
 }
@@ -152,7 +152,7 @@ impl OpenTranscript {
 }
 
 impl Transcript for OpenTranscript {
-    fn about(&self) -> &About {
+    fn info(&self) -> &TranscriptInfo {
         &self.about
     }
 
@@ -167,17 +167,17 @@ impl Transcript for OpenTranscript {
 
 /// A transcript that is being read.
 struct TranscriptFile {
-    about: About,
+    about: TranscriptInfo,
     reader: Reader<FilePrefix>,
     /// An item that was read and did not fit into the previous portion.
     pending: Option<Item>,
     finished: bool,
     hash_source: File,
-    hashed: (u64, Running),
+    hashed: (u64, IncrementalDigest),
 }
 
 impl TranscriptFile {
-    fn open(native: Native, path: &Path) -> io::Result<Self> {
+    fn open(native: TranscriptFormat, path: &Path) -> io::Result<Self> {
         let path = path.canonicalize()?;
         let file = File::open(&path)?;
         let (metadata, hash_source) = (file.metadata()?, File::open(&path)?);
@@ -187,19 +187,19 @@ impl TranscriptFile {
         let length = metadata.len();
         let reader = native.read(FilePrefix::new(file, length))?;
         let mut transcript = Self {
-            about: About {
+            about: TranscriptInfo {
                 id: id_from_path(&path),
                 path,
                 length,
                 folder: None,
                 prompt: None,
-                anything: false,
+                has_messages: false,
             },
             reader,
             pending: None,
             finished: false,
             hash_source,
-            hashed: (0, Running::default()),
+            hashed: (0, IncrementalDigest::default()),
         };
         transcript.read_about()?;
         transcript.reader.restart()?;
@@ -222,17 +222,19 @@ impl TranscriptFile {
             if entry.thread != Thread::Main || entry.branch == Branch::Side {
                 continue;
             }
-            match entry.said {
-                Said::User {
-                    origin: Origin::Person,
+            match entry.content {
+                ItemContent::User {
+                    origin: Origin::User,
                     parts,
                 } => {
-                    let mut prompt = words(&parts);
+                    let mut prompt = plain_text(&parts);
                     prompt.truncate(prompt.floor_char_boundary(MAX_PROMPT));
                     self.about.prompt = Some(prompt).filter(|prompt| !prompt.trim().is_empty());
-                    self.about.anything = true;
+                    self.about.has_messages = true;
                 }
-                Said::Assistant { .. } | Said::Result(_) => self.about.anything = true,
+                ItemContent::Assistant { .. } | ItemContent::Result(_) => {
+                    self.about.has_messages = true
+                }
                 _ => {}
             }
         }
@@ -275,7 +277,7 @@ impl TranscriptFile {
             }
             bounds = Some((first, at.line));
             match item {
-                Item::Entry { entry, .. } => portion.entries.push((at.offset, entry)),
+                Item::Entry { entry, .. } => portion.items.push((at.offset, entry)),
                 Item::Damage(damage) => {
                     // Its writer may just not have finished it.
                     if damage.reason == Reason::Torn {

@@ -23,10 +23,10 @@ mod version;
 mod write;
 
 pub use damage::{Damage, Reason, Span};
-pub use folder::Library;
+pub use folder::TranscriptFolder;
 pub use paths::{List, NotAnId};
 pub use reader::{Item, Reader};
-pub use relocate::{Move, Relocated};
+pub use relocate::{Relocated, Relocation};
 pub use repair::{Closed, Repair};
 pub use report::{BranchStatus, Report};
 pub use version::VersionSupport;
@@ -44,13 +44,13 @@ pub(crate) use write::{TimedTurn, ToolCallFormat};
 
 use std::io::{self, Read, Seek};
 
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 use serde::{Deserialize, Serialize};
 
 /// The CLI agent that wrote a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Native {
+pub enum TranscriptFormat {
     /// `~/.claude/projects/<folder>/<session>.jsonl`, or a sub-agent's file beside it.
     ClaudeCode,
     /// `CODEX_HOME/sessions/<date>/rollout-<time>-<thread>.jsonl`.
@@ -75,20 +75,20 @@ impl Default for Limits {
     }
 }
 
-impl Native {
+impl TranscriptFormat {
     /// `None` if Segno cannot read the program's transcripts.
-    pub fn of(program: Program) -> Option<Self> {
+    pub fn for_program(program: CliAgentKind) -> Option<Self> {
         match program {
-            Program::ClaudeCode => Some(Self::ClaudeCode),
-            Program::Codex => Some(Self::Codex),
-            Program::Acp => None,
+            CliAgentKind::ClaudeCode => Some(Self::ClaudeCode),
+            CliAgentKind::Codex => Some(Self::Codex),
+            CliAgentKind::Acp => None,
         }
     }
 
-    pub fn program(self) -> Program {
+    pub fn program(self) -> CliAgentKind {
         match self {
-            Self::ClaudeCode => Program::ClaudeCode,
-            Self::Codex => Program::Codex,
+            Self::ClaudeCode => CliAgentKind::ClaudeCode,
+            Self::Codex => CliAgentKind::Codex,
         }
     }
 

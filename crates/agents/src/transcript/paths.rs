@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use segno_core::time::Timestamp;
 
-use super::Native;
+use super::TranscriptFormat;
 use crate::{claude_code, codex};
 
 /// Not a session id. Session ids are UUIDs; nothing else becomes part of a path or an argument.
@@ -16,7 +16,7 @@ pub struct NotAnId(String);
 /// Lists a folder; returns an empty list if it does not exist.
 pub type List<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<PathBuf>>;
 
-impl Native {
+impl TranscriptFormat {
     /// The path of a session that began in `cwd` at this time. `root` is the value of
     /// `CLAUDE_CONFIG_DIR` (else `~/.claude`) or `CODEX_HOME` (else `~/.codex`).
     pub fn path_for(
@@ -129,7 +129,7 @@ mod tests {
         let root = Path::new("/home/me/.agent");
         let claude = |path: &str| {
             let path = PathBuf::from(path.replace("ID", id));
-            Native::ClaudeCode
+            TranscriptFormat::ClaudeCode
                 .session_at(root, &path)
                 .map(str::to_owned)
         };
@@ -151,7 +151,9 @@ mod tests {
         }
         let codex = |path: &str| {
             let path = PathBuf::from(path.replace("ID", id));
-            Native::Codex.session_at(root, &path).map(str::to_owned)
+            TranscriptFormat::Codex
+                .session_at(root, &path)
+                .map(str::to_owned)
         };
         let day = "/home/me/.agent/sessions/2026/11/15";
         let found = codex(&format!("{day}/rollout-2026-11-15T07-14-43-ID.jsonl"));

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek};
 
-use segno_core::conversation::{Branch, Entry, Said};
+use segno_core::conversation::{Branch, ConversationItem, ItemContent};
 
 use super::damage::Severity;
 use super::version::{VersionSupport, choose_adapter};
 use super::{
-    Adapter, Content, Damage, Facts, Found, Limits, Lines, Native, Object, Reason, Span, text,
+    Adapter, Content, Damage, Facts, Found, Limits, Lines, Object, Reason, Span, TranscriptFormat,
+    text,
 };
 use crate::claude_code::transcript::{LatestResultTime, Tree};
 
@@ -17,7 +18,7 @@ use crate::claude_code::transcript::{LatestResultTime, Tree};
 pub enum Item {
     /// A part of the conversation.
     Entry {
-        entry: Entry,
+        entry: ConversationItem,
         /// The line that contains it.
         at: Span,
     },
@@ -28,7 +29,7 @@ pub enum Item {
 /// Reads a transcript: an iterator over [`Item`]s.
 #[derive(Debug)]
 pub struct Reader<R> {
-    native: Native,
+    native: TranscriptFormat,
     lines: Lines<R>,
     tree: Option<Tree>,
     adapter: &'static Adapter,
@@ -39,11 +40,11 @@ pub struct Reader<R> {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    pub(super) fn new(native: Native, source: R, limits: Limits) -> io::Result<Self> {
+    pub(super) fn new(native: TranscriptFormat, source: R, limits: Limits) -> io::Result<Self> {
         let mut lines = Lines::new(source, limits.line)?;
         let tree = match native {
-            Native::ClaudeCode => Some(Tree::build(&mut lines, limits.records)?),
-            Native::Codex => None,
+            TranscriptFormat::ClaudeCode => Some(Tree::build(&mut lines, limits.records)?),
+            TranscriptFormat::Codex => None,
         };
         lines.rewind()?;
         let (adapter, _) = choose_adapter(native.adapters(), None);
@@ -153,7 +154,7 @@ impl<R: Read + Seek> Reader<R> {
         self.ready.push_back(Item::Damage(Damage { at, reason }));
         if reason.severity() == Severity::Opaque {
             let record = "unreadable".to_owned();
-            let entry = Entry::new(Said::Raw { record });
+            let entry = ConversationItem::new(ItemContent::Raw { record });
             self.ready.push_back(Item::Entry { entry, at });
         }
     }

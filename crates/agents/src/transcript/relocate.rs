@@ -9,12 +9,12 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::paths::check_id;
-use super::{Content, Limits, Lines, Native, Object, spans};
+use super::{Content, Limits, Lines, Object, TranscriptFormat, spans};
 use crate::{claude_code, codex};
 
 /// The new folder and id of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Move {
+pub struct Relocation {
     /// The old folder; folders below it move along.
     pub from: String,
     pub to: String,
@@ -40,13 +40,13 @@ pub(crate) enum Field {
 /// The keys that lead to a field, and what the field holds.
 pub(crate) type FieldPath = (&'static [&'static str], Field);
 
-impl Native {
+impl TranscriptFormat {
     /// Writes the transcript with the new folder and session id.
-    pub fn rehome<R: Read + Seek>(
+    pub fn relocate<R: Read + Seek>(
         self,
         source: R,
         to: &mut dyn Write,
-        target: &Move,
+        target: &Relocation,
     ) -> io::Result<Relocated> {
         if let Some(Err(error)) = target.session.as_deref().map(check_id) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
@@ -82,7 +82,7 @@ impl Native {
 }
 
 struct Relocator<'a> {
-    target: &'a Move,
+    target: &'a Relocation,
     /// The session's own id: the first one in the file.
     session: Option<String>,
     moved: Relocated,
@@ -143,7 +143,7 @@ impl Relocator<'_> {
     }
 
     fn folder(&self, folder: &str) -> Option<String> {
-        let Move { from, to, .. } = self.target;
+        let Relocation { from, to, .. } = self.target;
         let rest = folder.strip_prefix(from.trim_end_matches('/'))?;
         let inside = rest.is_empty() || rest.starts_with('/');
         (inside && from != to).then(|| format!("{}{rest}", to.trim_end_matches('/')))

@@ -10,12 +10,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
 
-use segno_core::conversation::{Branch, Entry, Said, Utterance};
+use segno_core::conversation::{AssistantPart, Branch, ConversationItem, ItemContent};
 use segno_core::digest::Digest;
 use serde::Serialize;
 
 use super::damage::Severity;
-use super::{Content, Damage, Found, Item, Limits, Lines, Native, Object, Reason, text};
+use super::{Content, Damage, Found, Item, Limits, Lines, Object, Reason, TranscriptFormat, text};
 use crate::claude_code::transcript::LatestResultTime;
 use crate::{claude_code, codex};
 
@@ -58,7 +58,7 @@ pub struct Closed {
 
 impl Repair {
     /// Whether the transcript was healthy and came out byte for byte the same.
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         let open = Self {
             left_open: self.left_open,
             ..Self::default()
@@ -90,7 +90,7 @@ pub(crate) trait Repairer {
     fn end(&mut self) -> Vec<Vec<u8>>;
 }
 
-impl Native {
+impl TranscriptFormat {
     /// Writes a repaired copy of the transcript.
     pub fn repair<R: Read + Seek>(self, source: R, to: &mut dyn Write) -> io::Result<Repair> {
         self.repair_within(source, to, Limits::default())
@@ -225,7 +225,11 @@ struct Call {
 }
 
 impl Plan {
-    fn build<R: Read + Seek>(native: Native, source: &mut R, limits: Limits) -> io::Result<Self> {
+    fn build<R: Read + Seek>(
+        native: TranscriptFormat,
+        source: &mut R,
+        limits: Limits,
+    ) -> io::Result<Self> {
         let mut plan = Self::default();
         let mut open = OpenCalls::default();
         let (mut broken, mut opaque, mut odd) = (None, None, None);
@@ -261,7 +265,7 @@ impl Plan {
         for (id, call) in calls {
             let Call { line, name, .. } = call;
             // A result cannot follow a record without an id.
-            let followed = native == Native::Codex || call.record.is_some();
+            let followed = native == TranscriptFormat::Codex || call.record.is_some();
             let latest = reader.latest_result_time(line).filter(|_| followed);
             let (Some(latest), false) = (latest, unclear.is_some_and(|unclear| unclear > line))
             else {
@@ -280,15 +284,15 @@ impl Plan {
 
 impl OpenCalls {
     /// Opens and closes calls; returns how many could not be opened.
-    fn observe(&mut self, entry: &Entry, line: u64) -> u64 {
+    fn observe(&mut self, entry: &ConversationItem, line: u64) -> u64 {
         if entry.branch == Branch::Side {
             return 0;
         }
         let mut unopened = 0;
-        match &entry.said {
-            Said::Assistant { parts, .. } => {
+        match &entry.content {
+            ItemContent::Assistant { parts, .. } => {
                 for (order, part) in parts.iter().enumerate() {
-                    let Utterance::Call(call) = part else {
+                    let AssistantPart::Call(call) = part else {
                         continue;
                     };
                     let long = call.id.len().max(call.name.len()) > MAX_NAME;
@@ -308,7 +312,7 @@ impl OpenCalls {
                     self.calls.insert(call.id.clone(), opened);
                 }
             }
-            Said::Result(answer) => {
+            ItemContent::Result(answer) => {
                 self.calls.remove(&answer.id);
                 if self.answered.len() < MAX_ANSWERED {
                     self.answered.insert(Digest::of(answer.id.as_bytes()));

@@ -7,7 +7,7 @@ use segno_core::conversation::analysis::{Analysis, Summary};
 use serde::Serialize;
 
 use super::damage::Severity;
-use super::{Damage, Facts, Item, Limits, Native, Reason, VersionSupport};
+use super::{Damage, Facts, Item, Limits, Reason, TranscriptFormat, VersionSupport};
 
 /// How many damaged lines are listed; more are only counted.
 const MAX_LISTED: usize = 1000;
@@ -15,7 +15,7 @@ const MAX_LISTED: usize = 1000;
 /// A summary of a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    pub agent: Native,
+    pub agent: TranscriptFormat,
     /// The number of records that could be read.
     pub records: u64,
     /// The length of the file.
@@ -59,7 +59,7 @@ impl Report {
     }
 }
 
-impl Native {
+impl TranscriptFormat {
     /// Summarizes a transcript, in memory that does not grow with it.
     pub fn examine<R: Read + Seek>(self, source: R) -> io::Result<Report> {
         self.examine_within(source, Limits::default())

@@ -1,6 +1,6 @@
 //! Selects the adapter for a transcript's version.
 
-use segno_core::conversation::Entry;
+use segno_core::conversation::ConversationItem;
 use serde::Serialize;
 
 use super::{Facts, Object};
@@ -18,7 +18,7 @@ pub(crate) struct Adapter {
 #[derive(Debug)]
 pub(crate) struct ParsedRecord {
     /// A record of unexpected shape is one raw entry.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ConversationItem>,
     /// The field with an unexpected value.
     pub(crate) shape: Option<&'static str>,
 }

@@ -5,15 +5,15 @@
 
 use std::io::{self, Write};
 
-use segno_core::conversation::turns::{Loss, Losses, Speech, Turn, turns};
-use segno_core::conversation::{Answer, Entry, Image, Origin, Part, Tokens, words};
+use segno_core::conversation::turns::{Loss, Losses, ModelPart, Turn, turns};
+use segno_core::conversation::{Answer, ConversationItem, Image, Origin, Part, Tokens, plain_text};
 use segno_core::model::ToolCall;
 use segno_core::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::paths::check_id;
-use super::{Native, uuid};
+use super::{TranscriptFormat, uuid};
 use crate::{claude_code, codex};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +42,11 @@ pub(crate) struct ToolCallFormat {
     pub(crate) input: fn(&Value) -> Option<Value>,
 }
 
-impl Native {
+impl TranscriptFormat {
     /// Writes the current branch of a conversation, from its last summary on.
     pub fn write(
         self,
-        entries: &[Entry],
+        entries: &[ConversationItem],
         target: &Target,
         to: &mut dyn Write,
     ) -> io::Result<Written> {
@@ -119,7 +119,7 @@ impl TurnConverter<'_> {
                     if model.is_some_and(|model| model != self.target.model) {
                         self.losses.add(Loss::Model);
                     }
-                    let called = parts.iter().any(|part| matches!(part, Speech::Call(_)));
+                    let called = parts.iter().any(|part| matches!(part, ModelPart::Call(_)));
                     let answers = if called { turns.next() } else { None };
                     self.exchange(when, parts, usage, answers);
                 }
@@ -134,7 +134,7 @@ impl TurnConverter<'_> {
     fn exchange(
         &mut self,
         when: Option<Timestamp>,
-        said: Vec<Speech>,
+        said: Vec<ModelPart>,
         usage: Option<Tokens>,
         answered: Option<Turn>,
     ) {
@@ -146,18 +146,18 @@ impl TurnConverter<'_> {
         let (mut parts, mut kept, mut quoted) = (Vec::new(), Vec::new(), Vec::new());
         for part in said {
             match part {
-                Speech::Text(text) if text.trim().is_empty() => self.losses.add(Loss::Empty),
-                Speech::Text(text) => parts.push(Speech::Text(text)),
-                Speech::Call(call) => {
+                ModelPart::Text(text) if text.trim().is_empty() => self.losses.add(Loss::Empty),
+                ModelPart::Text(text) => parts.push(ModelPart::Text(text)),
+                ModelPart::Call(call) => {
                     let answer = answers.next();
                     if let Some(fitted) = self.call(&call) {
                         kept.extend(answer.map(|answer| self.answer(answer, &fitted.id)));
-                        parts.push(Speech::Call(fitted));
+                        parts.push(ModelPart::Call(fitted));
                         continue;
                     }
                     self.losses.add(Loss::CallQuoted);
                     let ToolCall { name, input, .. } = &call;
-                    parts.push(Speech::Text(format!("[Tool call] {name}: {input}")));
+                    parts.push(ModelPart::Text(format!("[Tool call] {name}: {input}")));
                     quoted.extend(answer.map(|answer| quote(name, &answer)));
                 }
             }
@@ -179,7 +179,7 @@ impl TurnConverter<'_> {
         if !quoted.is_empty() {
             self.made.push(Turn::User {
                 when: answered_at,
-                origin: Origin::Program,
+                origin: Origin::CliAgent,
                 parts: quoted,
             });
         }
@@ -223,7 +223,7 @@ impl TurnConverter<'_> {
                 Part::Text { text } if text.trim().is_empty() => self.losses.add(Loss::Empty),
                 Part::Image {
                     media_type,
-                    content: Image::Elsewhere { .. },
+                    content: Image::External { .. },
                 } => {
                     self.losses.add(Loss::Image);
                     let text = format!("[a picture ({media_type}) that is not kept here]");
@@ -237,7 +237,7 @@ impl TurnConverter<'_> {
 }
 
 fn quote(name: &str, answer: &Answer) -> Part {
-    let said = words(&answer.parts);
+    let said = plain_text(&answer.parts);
     Part::Text {
         text: format!("[Result of the tool call {name}]\n{said}"),
     }

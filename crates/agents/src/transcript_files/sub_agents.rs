@@ -7,15 +7,18 @@ use std::io::{self, Cursor, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use segno_core::companion::Kept;
+use segno_core::cli_agent::TranscriptCopy;
 
 use super::{list, write};
-use crate::transcript::{Move, Native};
+use crate::transcript::{Relocation, TranscriptFormat};
 
 /// Reads the files of sub-agents, by name. Files beyond the size limits, and what is no regular
 /// file, are excluded: the conversation can be resumed without them.
-pub(super) fn copy(native: Native, record: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
-    let (mut beside, mut room) = (BTreeMap::new(), Kept::LONGEST);
+pub(super) fn copy(
+    native: TranscriptFormat,
+    record: &Path,
+) -> io::Result<BTreeMap<String, Vec<u8>>> {
+    let (mut beside, mut room) = (BTreeMap::new(), TranscriptCopy::MAX_BYTES);
     for transcript in native.sub_agents(record, &list)? {
         for path in [transcript.with_extension("meta.json"), transcript] {
             let facts = fs::symlink_metadata(&path).ok();
@@ -26,7 +29,7 @@ pub(super) fn copy(native: Native, record: &Path) -> io::Result<BTreeMap<String,
                 continue;
             };
             match room.checked_sub(facts.len()) {
-                Some(rest) if beside.len() < Kept::MOST => room = rest,
+                Some(rest) if beside.len() < TranscriptCopy::MAX_FILES => room = rest,
                 _ => return Ok(beside),
             }
             beside.insert(name.to_owned(), fs::read(&path)?);
@@ -37,10 +40,10 @@ pub(super) fn copy(native: Native, record: &Path) -> io::Result<BTreeMap<String,
 
 /// Writes the files of sub-agents beside a transcript that is about to be written.
 pub(super) fn install(
-    native: Native,
+    native: TranscriptFormat,
     record: &Path,
     kept: BTreeMap<String, Vec<u8>>,
-    target: &Move,
+    target: &Relocation,
 ) -> io::Result<()> {
     let Some(folder) = native.sub_agent_folder(record) else {
         return Ok(());
@@ -61,7 +64,7 @@ pub(super) fn install(
         let is_record = path.extension().is_some_and(|end| end == "jsonl");
         write(&path, |file| {
             if is_record {
-                native.rehome(Cursor::new(bytes), file, target).map(drop)
+                native.relocate(Cursor::new(bytes), file, target).map(drop)
             } else {
                 file.write_all(&bytes)
             }

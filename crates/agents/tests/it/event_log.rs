@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use segno_core::agent::{Event, Listener};
-use segno_core::conversation::{Outcome, Part, Said, Utterance};
+use segno_core::conversation::{AssistantPart, ItemContent, Outcome, Part};
 
 /// The reported events, one line each.
 #[derive(Default)]
@@ -16,27 +16,27 @@ impl EventLog {
 }
 
 impl Listener for EventLog {
-    fn hear(&self, event: Event<'_>) {
+    fn on_event(&self, event: Event<'_>) {
         let line = match event {
-            Event::Native(id) => format!("native {id}"),
+            Event::ConversationId(id) => format!("native {id}"),
             Event::Usage(usage) => format!("usage {} {}", usage.input_tokens, usage.cost.0),
             Event::Context(gauge) => format!("context {} {:?}", gauge.used, gauge.window),
             Event::Notice(text) => format!("notice {text}"),
             Event::Text(text) => format!("piece {text}"),
-            Event::Said(entry) => render(&entry.said),
+            Event::Item(entry) => render(&entry.content),
         };
         self.0.lock().unwrap().push(line);
     }
 }
 
-fn render(said: &Said) -> String {
+fn render(said: &ItemContent) -> String {
     match said {
-        Said::Assistant { parts, .. } => parts
+        ItemContent::Assistant { parts, .. } => parts
             .iter()
             .map(render_part)
             .collect::<Vec<_>>()
             .join(" + "),
-        Said::Result(answer) => {
+        ItemContent::Result(answer) => {
             let text = match answer.parts.first() {
                 Some(Part::Text { text }) => text.as_str(),
                 _ => "",
@@ -48,11 +48,11 @@ fn render(said: &Said) -> String {
     }
 }
 
-fn render_part(part: &Utterance) -> String {
+fn render_part(part: &AssistantPart) -> String {
     match part {
-        Utterance::Text { text } => format!("text {text}"),
-        Utterance::Thinking { text, .. } => format!("thought {text}"),
-        Utterance::Call(call) => format!("call {} {} {}", call.id, call.name, call.input),
-        Utterance::Raw { value } => format!("raw {value}"),
+        AssistantPart::Text { text } => format!("text {text}"),
+        AssistantPart::Thinking { text, .. } => format!("thought {text}"),
+        AssistantPart::Call(call) => format!("call {} {} {}", call.id, call.name, call.input),
+        AssistantPart::Raw { value } => format!("raw {value}"),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use segno_agents::{Command, Launch};
-use segno_core::agent::{Answer, Conduct, Driver, Error, Event, Listener, Request};
+use segno_core::agent::{AccessMode, Answer, Driver, Error, Event, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::Run;
@@ -44,7 +44,7 @@ impl Fixture {
 
     fn with(folder: Folder) -> Self {
         Self {
-            path: Path::first("steps").then(0),
+            path: Path::root("steps").join(0),
             attempt: 1,
             agent: "writer".to_owned(),
             system: String::new(),
@@ -79,7 +79,7 @@ impl Fixture {
             input: &self.input,
             workspace: self.folder(),
             window: None,
-            conduct: Conduct::Work,
+            access: AccessMode::ReadWrite,
         }
     }
 
@@ -189,11 +189,11 @@ pub(crate) struct TextLog {
 }
 
 impl Listener for TextLog {
-    fn hear(&self, event: Event<'_>) {
+    fn on_event(&self, event: Event<'_>) {
         match event {
             Event::Text(text) => self.text.lock().unwrap().push(text.to_owned()),
             Event::Usage(usage) => self.usage.lock().unwrap().push(usage),
-            Event::Native(_) | Event::Said(_) | Event::Context(_) | Event::Notice(_) => {}
+            Event::ConversationId(_) | Event::Item(_) | Event::Context(_) | Event::Notice(_) => {}
         }
     }
 }

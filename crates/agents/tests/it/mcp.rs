@@ -6,13 +6,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use segno_agents::mcp::{Limits, Means, Transport};
+use segno_agents::mcp::{ConnectionConfig, Limits, Transport};
 use segno_agents::{Client, Launch, Mcp, McpError, McpServer};
 use segno_core::error::Kind;
 use segno_core::model::ToolCall;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
-use segno_core::tool::{Class, Tools};
+use segno_core::tool::{EffectClass, Tools};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -48,9 +48,9 @@ impl Clock for ManualClock {
     }
 }
 
-fn means(clock: Arc<dyn Clock>) -> Means {
-    Means {
-        warden: Launch {
+fn means(clock: Arc<dyn Clock>) -> ConnectionConfig {
+    ConnectionConfig {
+        guard: Launch {
             program: env!("CARGO_BIN_EXE_segno-warden").into(),
             args: Vec::new(),
         },
@@ -65,7 +65,7 @@ fn program(fixture: &Fixture, id: &str, argv: &[&str]) -> McpServer {
     let mark = ("SEGNO_SESSION".to_owned(), fixture.session().to_string());
     McpServer {
         id: id.to_owned(),
-        transport: Transport::Program {
+        transport: Transport::Stdio {
             argv: argv.iter().map(ToString::to_string).collect(),
             env: vec![mark, ("ADDED".to_owned(), "by the spec".to_owned())],
             folder: fixture.folder().to_owned(),
@@ -77,7 +77,7 @@ fn address(id: &str, url: String, headers: &[(&str, &str)]) -> McpServer {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     McpServer {
         id: id.to_owned(),
-        transport: Transport::Address {
+        transport: Transport::Http {
             url,
             headers: headers.iter().map(owned).collect(),
         },
@@ -138,12 +138,12 @@ async fn call(tools: &dyn Tools, name: &str, input: Value) -> Result<String, Str
 }
 
 fn names(tools: &dyn Tools) -> Vec<&str> {
-    let offers = tools.offers().iter();
+    let offers = tools.offered_tools().iter();
     offers.map(|offer| offer.tool.name.as_str()).collect()
 }
 
-fn class(tools: &dyn Tools, name: &str) -> Class {
-    let mut offers = tools.offers().iter();
+fn class(tools: &dyn Tools, name: &str) -> EffectClass {
+    let mut offers = tools.offered_tools().iter();
     offers.find(|offer| offer.tool.name == name).unwrap().class
 }
 
@@ -221,7 +221,7 @@ fn real_stdio_server_lists_and_runs_tools() {
     let fixture = Fixture::new();
     runtime().block_on(async {
         let mcp = connect(everything(&fixture)).await;
-        let echo = &mcp.offers()[names(&mcp).iter().position(|n| *n == "echo").unwrap()];
+        let echo = &mcp.offered_tools()[names(&mcp).iter().position(|n| *n == "echo").unwrap()];
         assert_eq!(echo.tool.schema["properties"]["message"]["type"], "string");
         let said = call(&mcp, "echo", json!({"message": "hi"})).await;
         assert_eq!(said.unwrap(), "Echo: hi");
@@ -253,9 +253,9 @@ fn real_server_reads_and_writes_files() {
         assert_eq!(text.unwrap(), "kept");
         let outside = call(&mcp, "read_text_file", json!({"path": "/etc/passwd"})).await;
         assert!(outside.unwrap_err().contains("denied"));
-        assert_eq!(class(&mcp, "read_text_file"), Class::ReadOnly);
-        assert_eq!(class(&mcp, "write_file"), Class::Repeatable);
-        assert_eq!(class(&mcp, "edit_file"), Class::Effectful);
+        assert_eq!(class(&mcp, "read_text_file"), EffectClass::ReadOnly);
+        assert_eq!(class(&mcp, "write_file"), EffectClass::Repeatable);
+        assert_eq!(class(&mcp, "edit_file"), EffectClass::Effectful);
     });
 }
 
@@ -555,7 +555,7 @@ fn unusable_server_is_named_with_the_reason() {
     let fixture = Fixture::new();
     let missing = program(&fixture, "odd", &["/nowhere/at-all"]);
     let mut homeless = odd(&fixture, "plain");
-    if let Transport::Program { folder, .. } = &mut homeless.transport {
+    if let Transport::Stdio { folder, .. } = &mut homeless.transport {
         *folder = "/nowhere".into();
     }
     let runtime = runtime();
@@ -617,11 +617,11 @@ fn all_tool_pages_are_read_and_sanitized() {
             names(&mcp),
             ["one", "twice", "odd.name/ü", "repeat", "wordy"]
         );
-        assert_eq!(class(&mcp, "one"), Class::ReadOnly);
-        assert_eq!(class(&mcp, "repeat"), Class::Repeatable);
-        assert_eq!(class(&mcp, "twice"), Class::Effectful);
-        assert_eq!(mcp.offers()[1].tool.description, "first");
-        let wordy = &mcp.offers()[4].tool;
+        assert_eq!(class(&mcp, "one"), EffectClass::ReadOnly);
+        assert_eq!(class(&mcp, "repeat"), EffectClass::Repeatable);
+        assert_eq!(class(&mcp, "twice"), EffectClass::Effectful);
+        assert_eq!(mcp.offered_tools()[1].tool.description, "first");
+        let wordy = &mcp.offered_tools()[4].tool;
         assert!(wordy.description.starts_with("[31mxxx"));
         assert_eq!(wordy.description.chars().count(), 4097);
         let field = &wordy.schema["properties"]["description"];
@@ -631,7 +631,7 @@ fn all_tool_pages_are_read_and_sanitized() {
         );
         assert_eq!(wordy.schema["type"], "object");
         let none = connect(odd(&fixture, "no_tools")).await;
-        assert!(none.offers().is_empty());
+        assert!(none.offered_tools().is_empty());
     });
 }
 

@@ -50,7 +50,7 @@ fn first_matching_entry_answers() {
     );
     let mut fixture = Fixture::new();
     let mut answer = |step, agent: &str, input: &str| {
-        fixture.path = Path::first("steps").then(step);
+        fixture.path = Path::root("steps").join(step);
         fixture.agent = agent.to_owned();
         fixture.input = input.to_owned();
         fixture.ask(&driver).unwrap().text

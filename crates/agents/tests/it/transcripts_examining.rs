@@ -5,21 +5,21 @@ use std::io::{BufWriter, Cursor, Write};
 use std::path::Path;
 use std::process::Command;
 
-use segno_agents::transcript::{BranchStatus, Native, Reason, Report, VersionSupport};
+use segno_agents::transcript::{BranchStatus, Reason, Report, TranscriptFormat, VersionSupport};
 use segno_core::conversation::Tokens;
 use segno_core::time::Timestamp;
 use serde_json::json;
 
 use crate::transcripts_reading::one;
 
-fn examine(native: Native, name: &str) -> Report {
+fn examine(native: TranscriptFormat, name: &str) -> Report {
     native.examine(Cursor::new(one(native, name))).unwrap()
 }
 
 #[test]
 fn claude_code_session_is_summarized() {
-    let text = one(Native::ClaudeCode, "three");
-    let report = examine(Native::ClaudeCode, "three");
+    let text = one(TranscriptFormat::ClaudeCode, "three");
+    let report = examine(TranscriptFormat::ClaudeCode, "three");
     assert_eq!(report.bytes, text.len() as u64);
     let lines = text.split_inclusive(|&byte| byte == b'\n').count();
     assert_eq!(report.records, lines as u64);
@@ -46,21 +46,21 @@ fn claude_code_session_is_summarized() {
 /// Claude Code writes its own count in the last `cost-state`.
 #[test]
 fn token_sums_match_the_cli_agent() {
-    let text = one(Native::ClaudeCode, "three");
+    let text = one(TranscriptFormat::ClaudeCode, "three");
     let cost = text
         .split(|&byte| byte == b'\n')
         .filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok())
         .rfind(|record| record["type"] == "cost-state")
         .unwrap();
     let counted = &cost["modelUsage"]["claude-opus-5-5"];
-    let usage = examine(Native::ClaudeCode, "three").summary.usage;
+    let usage = examine(TranscriptFormat::ClaudeCode, "three").summary.usage;
     assert_eq!(json!(usage.input), counted["inputTokens"]);
     assert_eq!(json!(usage.output), counted["outputTokens"]);
 }
 
 #[test]
 fn codex_session_is_summarized() {
-    let report = examine(Native::Codex, "three");
+    let report = examine(TranscriptFormat::Codex, "three");
     let facts = &report.facts;
     assert_eq!(
         facts.session.as_deref(),
@@ -83,7 +83,7 @@ fn codex_session_is_summarized() {
 
 #[test]
 fn killed_session_has_an_open_call() {
-    for native in [Native::ClaudeCode, Native::Codex] {
+    for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
         let report = examine(native, "killed");
         let [call] = &report.summary.unanswered[..] else {
             panic!("{report:?}");
@@ -91,22 +91,22 @@ fn killed_session_has_an_open_call() {
         let input = call.input.as_ref().unwrap().to_string();
         assert!(input.contains("sleep 30"), "{input}");
     }
-    let report = examine(Native::ClaudeCode, "killed-and-resumed");
+    let report = examine(TranscriptFormat::ClaudeCode, "killed-and-resumed");
     assert_eq!(report.summary.unanswered, []);
     assert_eq!(report.summary.context, Some(11_983 + 20));
 }
 
 #[test]
 fn torn_file_is_reported() {
-    let text = one(Native::Codex, "three");
+    let text = one(TranscriptFormat::Codex, "three");
     for (cut, reason) in [(5, Reason::Torn), (1, Reason::NoNewline)] {
         let torn = &text[..text.len() - cut];
-        let report = Native::Codex.examine(Cursor::new(torn)).unwrap();
+        let report = TranscriptFormat::Codex.examine(Cursor::new(torn)).unwrap();
         assert!(report.is_torn());
         assert_eq!(report.damage[0].reason, reason);
         assert_eq!(report.bytes, torn.len() as u64);
     }
-    let report = Native::Codex.examine(Cursor::new(b"")).unwrap();
+    let report = TranscriptFormat::Codex.examine(Cursor::new(b"")).unwrap();
     assert_eq!(
         (report.records, report.bytes, report.is_torn()),
         (0, 0, false)
@@ -120,8 +120,8 @@ fn torn_file_is_reported() {
 fn measure() {
     let path = std::env::var_os("SEGNO_TEST_TRANSCRIPT").unwrap();
     let native = match std::env::var("SEGNO_TEST_AGENT").unwrap().as_str() {
-        "codex" => Native::Codex,
-        _ => Native::ClaudeCode,
+        "codex" => TranscriptFormat::Codex,
+        _ => TranscriptFormat::ClaudeCode,
     };
     let report = native.examine(File::open(path).unwrap()).unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -138,7 +138,7 @@ fn measure() {
     );
 }
 
-fn measured(native: Native, path: &Path) -> [u64; 3] {
+fn measured(native: TranscriptFormat, path: &Path) -> [u64; 3] {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
             "transcripts_examining::measure",
@@ -203,7 +203,7 @@ fn huge_transcript_is_examined_in_bounded_memory() {
             records += 1;
         }
     });
-    let [memory, read, damage] = measured(Native::ClaudeCode, &path);
+    let [memory, read, damage] = measured(TranscriptFormat::ClaudeCode, &path);
     println!("{megabytes} MB: {memory} MiB");
     assert_eq!((read, damage), (records, 0));
     assert!(memory <= 64, "{memory} MiB");
@@ -211,7 +211,7 @@ fn huge_transcript_is_examined_in_bounded_memory() {
 
 #[test]
 fn huge_line_is_skipped_in_bounded_memory() {
-    for native in [Native::ClaudeCode, Native::Codex] {
+    for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
         let (_folder, path) = made("line.jsonl", |file| {
             file.write_all(b"{\"type\":\"user\",\"message\":{\"content\":\"")
                 .unwrap();

@@ -3,7 +3,7 @@
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
-use segno_agents::transcript::{Move, Native, Relocated};
+use segno_agents::transcript::{Relocated, Relocation, TranscriptFormat};
 use segno_core::time::Timestamp;
 
 use crate::transcripts_reading::{golden, one};
@@ -11,14 +11,16 @@ use crate::transcripts_reading::{golden, one};
 const ID: &str = "1be7fef8-80d5-4db8-b56b-16971ac56909";
 const OTHER: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
 
-fn rehome(native: Native, text: &[u8], target: &Move) -> (Vec<u8>, Relocated) {
+fn rehome(native: TranscriptFormat, text: &[u8], target: &Relocation) -> (Vec<u8>, Relocated) {
     let mut made = Vec::new();
-    let moved = native.rehome(Cursor::new(text), &mut made, target).unwrap();
+    let moved = native
+        .relocate(Cursor::new(text), &mut made, target)
+        .unwrap();
     (made, moved)
 }
 
-fn to(from: &str, to: &str, session: Option<&str>) -> Move {
-    Move {
+fn to(from: &str, to: &str, session: Option<&str>) -> Relocation {
+    Relocation {
         from: from.into(),
         to: to.into(),
         session: session.map(str::to_owned),
@@ -72,7 +74,7 @@ fn only_folders_below_the_old_one_move() {
     ]
     .concat();
     let (made, moved) = rehome(
-        Native::ClaudeCode,
+        TranscriptFormat::ClaudeCode,
         text.as_bytes(),
         &to("/a/b/", "/z", None),
     );
@@ -90,8 +92,8 @@ fn only_folders_below_the_old_one_move() {
 #[test]
 fn move_refuses_an_invalid_session_id() {
     let there = to("/a", "/b", Some("../x"));
-    let error = Native::Codex
-        .rehome(Cursor::new(b""), &mut Vec::new(), &there)
+    let error = TranscriptFormat::Codex
+        .relocate(Cursor::new(b""), &mut Vec::new(), &there)
         .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
 }
@@ -99,14 +101,15 @@ fn move_refuses_an_invalid_session_id() {
 #[test]
 fn transcript_path_matches_the_cli_agent() {
     let when = Timestamp(1_794_726_882_551);
-    let place =
-        |native: Native, cwd: &str| native.path_for(Path::new("/h"), cwd, ID, when).unwrap();
+    let place = |native: TranscriptFormat, cwd: &str| {
+        native.path_for(Path::new("/h"), cwd, ID, when).unwrap()
+    };
     assert_eq!(
-        place(Native::ClaudeCode, "/home/us.er/my_project 𝄋é"),
+        place(TranscriptFormat::ClaudeCode, "/home/us.er/my_project 𝄋é"),
         Path::new("/h/projects/-home-us-er-my-project----").join(format!("{ID}.jsonl"))
     );
     assert_eq!(
-        place(Native::Codex, "/x"),
+        place(TranscriptFormat::Codex, "/x"),
         Path::new("/h/sessions/2026/11/15").join(format!("rollout-2026-11-15T07-14-42-{ID}.jsonl"))
     );
     for id in [
@@ -117,7 +120,7 @@ fn transcript_path_matches_the_cli_agent() {
         &format!("{ID}/"),
         &ID.replace('1', "g"),
     ] {
-        let error = Native::ClaudeCode
+        let error = TranscriptFormat::ClaudeCode
             .path_for(Path::new("/h"), "/x", id, when)
             .unwrap_err();
         assert!(error.to_string().contains("not the id"), "{error}");
@@ -133,7 +136,7 @@ fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "tests make files as others do")]
 fn a_session_is_found_by_its_id() {
-    for native in [Native::ClaudeCode, Native::Codex] {
+    for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(
             native.find(home.path(), ID, &list).unwrap(),
@@ -150,7 +153,7 @@ fn a_session_is_found_by_its_id() {
         std::fs::create_dir_all(other.parent().unwrap()).unwrap();
         std::fs::write(&other, b"").unwrap();
         std::fs::write(
-            home.path().join(if native == Native::Codex {
+            home.path().join(if native == TranscriptFormat::Codex {
                 "sessions/x"
             } else {
                 "projects/x"
@@ -173,6 +176,8 @@ fn sub_agents_are_found_beside_their_session() {
     for name in ["agent-a4d8.jsonl", "agent-a4d8.meta.json", "notes.jsonl"] {
         std::fs::write(folder.join(name), b"").unwrap();
     }
-    let found = Native::ClaudeCode.sub_agents(&session, &list).unwrap();
+    let found = TranscriptFormat::ClaudeCode
+        .sub_agents(&session, &list)
+        .unwrap();
     assert_eq!(found, [folder.join("agent-a4d8.jsonl")]);
 }

@@ -2,9 +2,10 @@
 
 use std::io::Cursor;
 
-use segno_agents::transcript::{Damage, Item, Limits, Native, Reason, VersionSupport};
+use segno_agents::transcript::{Damage, Item, Limits, Reason, TranscriptFormat, VersionSupport};
 use segno_core::conversation::{
-    Branch, Entry, Notice, Origin, Outcome, Said, Thread, Tokens, Utterance, words,
+    AssistantPart, Branch, ConversationItem, ItemContent, Notice, Origin, Outcome, Thread, Tokens,
+    plain_text,
 };
 
 pub(crate) const CLAUDE: &[(&str, &[u8])] = &[
@@ -50,18 +51,18 @@ pub(crate) const CODEX: &[(&str, &[u8])] = &[
 ];
 
 /// Every golden transcript with its agent.
-pub(crate) fn golden() -> impl Iterator<Item = (Native, &'static str, &'static [u8])> {
+pub(crate) fn golden() -> impl Iterator<Item = (TranscriptFormat, &'static str, &'static [u8])> {
     let claude = CLAUDE
         .iter()
-        .map(|(name, text)| (Native::ClaudeCode, *name, *text));
+        .map(|(name, text)| (TranscriptFormat::ClaudeCode, *name, *text));
     claude.chain(
         CODEX
             .iter()
-            .map(|(name, text)| (Native::Codex, *name, *text)),
+            .map(|(name, text)| (TranscriptFormat::Codex, *name, *text)),
     )
 }
 
-pub(crate) fn one(native: Native, name: &str) -> &'static [u8] {
+pub(crate) fn one(native: TranscriptFormat, name: &str) -> &'static [u8] {
     golden()
         .find(|(of, called, _)| *of == native && *called == name)
         .unwrap()
@@ -69,15 +70,15 @@ pub(crate) fn one(native: Native, name: &str) -> &'static [u8] {
 }
 
 /// The entries and the damage of a transcript.
-pub(crate) fn read(native: Native, text: &[u8]) -> (Vec<Entry>, Vec<Damage>) {
+pub(crate) fn read(native: TranscriptFormat, text: &[u8]) -> (Vec<ConversationItem>, Vec<Damage>) {
     read_within(native, text, Limits::default())
 }
 
 pub(crate) fn read_within(
-    native: Native,
+    native: TranscriptFormat,
     text: &[u8],
     limits: Limits,
-) -> (Vec<Entry>, Vec<Damage>) {
+) -> (Vec<ConversationItem>, Vec<Damage>) {
     let (mut entries, mut damage) = (Vec::new(), Vec::new());
     for item in native.read_within(Cursor::new(text), limits).unwrap() {
         match item.unwrap() {
@@ -89,44 +90,47 @@ pub(crate) fn read_within(
 }
 
 /// One line for each entry of the current branch.
-fn script(entries: &[Entry]) -> Vec<String> {
+fn script(entries: &[ConversationItem]) -> Vec<String> {
     let current = entries
         .iter()
         .filter(|entry| entry.branch == Branch::Current);
-    current.flat_map(|entry| line(&entry.said)).collect()
+    current.flat_map(|entry| line(&entry.content)).collect()
 }
 
-fn line(said: &Said) -> Vec<String> {
+fn line(said: &ItemContent) -> Vec<String> {
     match said {
-        Said::User {
-            origin: Origin::Person,
+        ItemContent::User {
+            origin: Origin::User,
             parts,
-        } => vec![format!("user: {}", words(parts))],
-        Said::Assistant { parts, .. } => parts
+        } => vec![format!("user: {}", plain_text(parts))],
+        ItemContent::Assistant { parts, .. } => parts
             .iter()
             .map(|part| match part {
-                Utterance::Text { text } => format!("model: {text}"),
-                Utterance::Thinking { text, seal } => {
+                AssistantPart::Text { text } => format!("model: {text}"),
+                AssistantPart::Thinking { text, seal } => {
                     format!("thinks: {text} ({})", seal.as_deref().unwrap_or("open"))
                 }
-                Utterance::Call(call) => format!("calls: {} {}", call.name, call.input),
-                Utterance::Raw { value } => format!("raw: {value}"),
+                AssistantPart::Call(call) => format!("calls: {} {}", call.name, call.input),
+                AssistantPart::Raw { value } => format!("raw: {value}"),
             })
             .collect(),
-        Said::Result(answer) => {
-            let text = words(&answer.parts);
+        ItemContent::Result(answer) => {
+            let text = plain_text(&answer.parts);
             let end = text.trim_end().lines().last().unwrap_or_default();
             vec![format!("tool, {:?}: {end}", answer.outcome)]
         }
-        Said::Notice { notice, text } => vec![format!("{notice:?}: {text}")],
-        Said::Compaction { summary, .. } => vec![format!("summary: {summary:?}")],
-        Said::User { .. } | Said::Usage { .. } | Said::Raw { .. } => vec![],
+        ItemContent::Notice { notice, text } => vec![format!("{notice:?}: {text}")],
+        ItemContent::Compaction { summary, .. } => vec![format!("summary: {summary:?}")],
+        ItemContent::User { .. } | ItemContent::Usage { .. } | ItemContent::Raw { .. } => vec![],
     }
 }
 
 #[test]
 fn claude_code_run_is_read() {
-    let (entries, damage) = read(Native::ClaudeCode, one(Native::ClaudeCode, "three"));
+    let (entries, damage) = read(
+        TranscriptFormat::ClaudeCode,
+        one(TranscriptFormat::ClaudeCode, "three"),
+    );
     assert_eq!(damage, []);
     assert_eq!(
         script(&entries),
@@ -151,7 +155,10 @@ fn claude_code_run_is_read() {
 
 #[test]
 fn codex_run_is_read() {
-    let (entries, damage) = read(Native::Codex, one(Native::Codex, "three"));
+    let (entries, damage) = read(
+        TranscriptFormat::Codex,
+        one(TranscriptFormat::Codex, "three"),
+    );
     assert_eq!(damage, []);
     assert_eq!(
         script(&entries),
@@ -172,8 +179,8 @@ fn codex_run_is_read() {
             "model: Done: hello.txt now says alpha, gamma.",
         ]
     );
-    let usage = entries.iter().rev().find_map(|entry| match entry.said {
-        Said::Usage { last, total } => Some((last, total)),
+    let usage = entries.iter().rev().find_map(|entry| match entry.content {
+        ItemContent::Usage { last, total } => Some((last, total)),
         _ => None,
     });
     let tokens = |input, output| Tokens {
@@ -187,7 +194,10 @@ fn codex_run_is_read() {
 /// What the model was sent after two resumes at once: the request contains the branch of B.
 #[test]
 fn branch_with_the_newest_leaf_is_current() {
-    let (entries, damage) = read(Native::ClaudeCode, one(Native::ClaudeCode, "forked"));
+    let (entries, damage) = read(
+        TranscriptFormat::ClaudeCode,
+        one(TranscriptFormat::ClaudeCode, "forked"),
+    );
     assert_eq!(damage, []);
     let said = script(&entries);
     let prompts: Vec<_> = said
@@ -207,24 +217,32 @@ fn branch_with_the_newest_leaf_is_current() {
         .filter(|entry| entry.branch == Branch::Side)
         .collect();
     assert_eq!(side.len(), 14);
-    assert!(matches!(&side[0].said, Said::User { parts, .. } if words(parts).starts_with("A ")));
+    assert!(
+        matches!(&side[0].content, ItemContent::User { parts, .. } if plain_text(parts).starts_with("A "))
+    );
 }
 
 #[test]
 fn interruption_is_a_notice_and_no_prompt() {
-    let (entries, _) = read(Native::ClaudeCode, one(Native::ClaudeCode, "interrupted"));
-    let notices = entries.iter().filter_map(|entry| match &entry.said {
-        Said::Notice { notice, .. } => Some(*notice),
+    let (entries, _) = read(
+        TranscriptFormat::ClaudeCode,
+        one(TranscriptFormat::ClaudeCode, "interrupted"),
+    );
+    let notices = entries.iter().filter_map(|entry| match &entry.content {
+        ItemContent::Notice { notice, .. } => Some(*notice),
         _ => None,
     });
     let notices: Vec<_> = notices.collect();
     assert_eq!(notices, [Notice::Interrupted]);
     let failed = entries.iter().any(
-        |entry| matches!(&entry.said, Said::Result(answer) if answer.outcome == Outcome::Failed),
+        |entry| matches!(&entry.content, ItemContent::Result(answer) if answer.outcome == Outcome::Failed),
     );
     assert!(failed);
-    let (entries, _) = read(Native::Codex, one(Native::Codex, "interrupted"));
-    assert!(entries.iter().any(|entry| matches!(&entry.said, Said::Notice { notice: Notice::Interrupted, text } if text == "interrupted")));
+    let (entries, _) = read(
+        TranscriptFormat::Codex,
+        one(TranscriptFormat::Codex, "interrupted"),
+    );
+    assert!(entries.iter().any(|entry| matches!(&entry.content, ItemContent::Notice { notice: Notice::Interrupted, text } if text == "interrupted")));
     assert!(
         script(&entries)
             .iter()
@@ -234,7 +252,10 @@ fn interruption_is_a_notice_and_no_prompt() {
 
 #[test]
 fn a_sub_agent_has_its_own_thread() {
-    let (entries, damage) = read(Native::ClaudeCode, one(Native::ClaudeCode, "sub-agent"));
+    let (entries, damage) = read(
+        TranscriptFormat::ClaudeCode,
+        one(TranscriptFormat::ClaudeCode, "sub-agent"),
+    );
     assert_eq!(damage, []);
     let thread = Thread::Agent("a4d8174631386ba1f".into());
     assert!(
@@ -280,7 +301,7 @@ fn results_of_parallel_calls_are_on_the_branch() {
         ),
     ]
     .concat();
-    let (entries, damage) = read(Native::ClaudeCode, text.as_bytes());
+    let (entries, damage) = read(TranscriptFormat::ClaudeCode, text.as_bytes());
     assert_eq!(damage, []);
     assert_eq!(entries.len(), 6);
     assert!(
@@ -308,17 +329,17 @@ fn broken_lines_are_reported_and_the_rest_is_read() {
             Reason::Shape("payload"),
         ),
     ];
-    let lines: Vec<_> = one(Native::Codex, "three")
+    let lines: Vec<_> = one(TranscriptFormat::Codex, "three")
         .split_inclusive(|&byte| byte == b'\n')
         .collect();
-    let (whole, _) = read(Native::Codex, &lines.concat());
+    let (whole, _) = read(TranscriptFormat::Codex, &lines.concat());
     for (line, reason) in bad {
         let mut text = lines[..9].concat();
         let offset = text.len() as u64;
         text.extend_from_slice(line);
         text.push(b'\n');
         text.extend_from_slice(&lines[9..].concat());
-        let (mut entries, damage) = read(Native::Codex, &text);
+        let (mut entries, damage) = read(TranscriptFormat::Codex, &text);
         assert_eq!(damage.len(), 1, "{reason}: {damage:?}");
         let at = damage[0].at;
         assert_eq!(damage[0].reason, reason);
@@ -326,7 +347,7 @@ fn broken_lines_are_reported_and_the_rest_is_read() {
             (at.line, at.offset, at.length),
             (10, offset, line.len() as u64)
         );
-        entries.retain(|entry| !matches!(&entry.said, Said::Raw { record } if record == "unreadable" || record == "compacted"));
+        entries.retain(|entry| !matches!(&entry.content, ItemContent::Raw { record } if record == "unreadable" || record == "compacted"));
         assert_eq!(entries, whole, "{reason}");
     }
 }
@@ -355,34 +376,37 @@ fn unexpected_shapes_are_reported() {
             "usage",
         ),
     ] {
-        let (entries, damage) = read(Native::ClaudeCode, claude(rest).as_bytes());
+        let (entries, damage) = read(TranscriptFormat::ClaudeCode, claude(rest).as_bytes());
         assert_eq!(damage[0].reason, Reason::Shape(field), "{rest}");
         assert!(
             matches!(
                 entries[..],
-                [Entry {
-                    said: Said::Raw { .. },
+                [ConversationItem {
+                    content: ItemContent::Raw { .. },
                     ..
                 }]
             ),
             "{rest}"
         );
     }
-    let (entries, damage) = read(Native::ClaudeCode, b"{\"type\":\"of-tomorrow\"}\n");
+    let (entries, damage) = read(
+        TranscriptFormat::ClaudeCode,
+        b"{\"type\":\"of-tomorrow\"}\n",
+    );
     assert_eq!(damage, []);
-    assert!(matches!(&entries[0].said, Said::Raw { record } if record == "of-tomorrow"));
+    assert!(matches!(&entries[0].content, ItemContent::Raw { record } if record == "of-tomorrow"));
 }
 
 #[test]
 fn records_before_a_broken_line_are_kept() {
-    let text = one(Native::ClaudeCode, "three");
+    let text = one(TranscriptFormat::ClaudeCode, "three");
     let mut lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
     let call = lines
         .iter()
         .position(|line| line.windows(10).any(|w| w == b"\"tool_use\""))
         .unwrap();
     lines[call] = b"{\"type\":\"assi\n";
-    let (entries, damage) = read(Native::ClaudeCode, &lines.concat());
+    let (entries, damage) = read(TranscriptFormat::ClaudeCode, &lines.concat());
     let reasons: Vec<_> = damage.iter().map(|damage| damage.reason).collect();
     assert_eq!(reasons, [Reason::NotJson, Reason::LostParent]);
     assert!(entries.iter().all(|entry| entry.branch == Branch::Current));
@@ -394,21 +418,27 @@ fn branches_are_unknown_beyond_the_record_limit() {
         records: 10,
         ..Limits::default()
     };
-    let (entries, _) = read_within(Native::ClaudeCode, one(Native::ClaudeCode, "three"), limits);
+    let (entries, _) = read_within(
+        TranscriptFormat::ClaudeCode,
+        one(TranscriptFormat::ClaudeCode, "three"),
+        limits,
+    );
     assert!(entries.iter().any(|entry| entry.branch == Branch::Unknown));
     assert!(entries.iter().all(|entry| entry.branch != Branch::Side));
 }
 
 #[test]
 fn untested_version_is_read_like_the_newest() {
-    let text = String::from_utf8(one(Native::ClaudeCode, "three").to_vec()).unwrap();
+    let text = String::from_utf8(one(TranscriptFormat::ClaudeCode, "three").to_vec()).unwrap();
     let newer = text.replace("2.1.325", "3.0.0");
     for (text, adapted) in [
         (text, VersionSupport::Known("2.1.325".into())),
         (newer, VersionSupport::Untested("3.0.0".into())),
         ("{}\n".into(), VersionSupport::Unreported),
     ] {
-        let mut reader = Native::ClaudeCode.read(Cursor::new(text)).unwrap();
+        let mut reader = TranscriptFormat::ClaudeCode
+            .read(Cursor::new(text))
+            .unwrap();
         assert!(reader.by_ref().all(|item| item.is_ok()));
         assert_eq!(reader.adapted(), adapted);
     }

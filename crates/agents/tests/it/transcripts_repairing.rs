@@ -3,26 +3,28 @@
 use std::io::Cursor;
 
 use proptest::prelude::*;
-use segno_agents::transcript::{Limits, Native, Reason, Repair};
-use segno_core::conversation::{Branch, Entry, Outcome, Said, UNKNOWN_OUTCOME, words};
+use segno_agents::transcript::{Limits, Reason, Repair, TranscriptFormat};
+use segno_core::conversation::{
+    Branch, ConversationItem, ItemContent, Outcome, UNKNOWN_OUTCOME, plain_text,
+};
 
 use crate::transcripts_reading::{golden, one, read};
 
-pub(crate) fn repair(native: Native, text: &[u8]) -> (Vec<u8>, Repair) {
+pub(crate) fn repair(native: TranscriptFormat, text: &[u8]) -> (Vec<u8>, Repair) {
     let mut repaired = Vec::new();
     let done = native.repair(Cursor::new(text), &mut repaired).unwrap();
     (repaired, done)
 }
 
 /// Whether the entry answers a call with an unknown outcome.
-fn closes(entry: &Entry) -> bool {
-    matches!(&entry.said, Said::Result(answer) if words(&answer.parts) == UNKNOWN_OUTCOME)
+fn closes(entry: &ConversationItem) -> bool {
+    matches!(&entry.content, ItemContent::Result(answer) if plain_text(&answer.parts) == UNKNOWN_OUTCOME)
 }
 
 /// Invariants of every repair.
-fn sound(native: Native, repaired: &[u8]) {
+fn sound(native: TranscriptFormat, repaired: &[u8]) {
     let (again, done) = repair(native, repaired);
-    assert!(done.is_nothing(), "{done:?}");
+    assert!(done.is_unchanged(), "{done:?}");
     assert!(
         again == repaired,
         "a repair of a repaired transcript changed it"
@@ -37,14 +39,14 @@ fn sound(native: Native, repaired: &[u8]) {
 fn healthy_transcript_is_unchanged() {
     for (native, name, text) in golden().filter(|(_, name, _)| *name != "killed") {
         let (repaired, done) = repair(native, text);
-        assert!(done.is_nothing(), "{name}: {done:?}");
+        assert!(done.is_unchanged(), "{name}: {done:?}");
         assert!(repaired == text, "{name} changed");
     }
 }
 
 #[test]
 fn open_call_gets_an_unknown_outcome() {
-    for native in [Native::ClaudeCode, Native::Codex] {
+    for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
         let text = one(native, "killed");
         let (repaired, done) = repair(native, text);
         assert_eq!(done.closed.len(), 1);
@@ -52,11 +54,11 @@ fn open_call_gets_an_unknown_outcome() {
         assert_eq!(damage, []);
         let answer = entries.iter().find(|entry| closes(entry)).unwrap();
         assert_eq!(answer.branch, Branch::Current);
-        let Said::Result(said) = &answer.said else {
+        let ItemContent::Result(said) = &answer.content else {
             unreachable!()
         };
         assert_eq!(said.id, done.closed[0].id);
-        if native == Native::ClaudeCode {
+        if native == TranscriptFormat::ClaudeCode {
             assert_eq!(said.outcome, Outcome::Failed);
         }
         sound(native, &repaired);
@@ -71,7 +73,10 @@ fn open_call_gets_an_unknown_outcome() {
 
 #[test]
 fn inserted_record_matches_its_neighbours() {
-    let (repaired, _) = repair(Native::ClaudeCode, one(Native::ClaudeCode, "killed"));
+    let (repaired, _) = repair(
+        TranscriptFormat::ClaudeCode,
+        one(TranscriptFormat::ClaudeCode, "killed"),
+    );
     let lines: Vec<_> = repaired.split(|&byte| byte == b'\n').collect();
     let added = lines
         .iter()
@@ -92,7 +97,10 @@ fn inserted_record_matches_its_neighbours() {
     ] {
         assert_eq!(answer[field], call[field], "{field}");
     }
-    let (repaired, _) = repair(Native::Codex, one(Native::Codex, "killed"));
+    let (repaired, _) = repair(
+        TranscriptFormat::Codex,
+        one(TranscriptFormat::Codex, "killed"),
+    );
     let lines: Vec<_> = repaired
         .trim_ascii_end()
         .split(|&byte| byte == b'\n')
@@ -107,18 +115,18 @@ fn inserted_record_matches_its_neighbours() {
 
 #[test]
 fn dropped_line_keeps_the_history_linked() {
-    let text = one(Native::ClaudeCode, "three");
+    let text = one(TranscriptFormat::ClaudeCode, "three");
     let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
-    let (whole, _) = read(Native::ClaudeCode, text);
+    let (whole, _) = read(TranscriptFormat::ClaudeCode, text);
     for broken in 0..lines.len() {
         let mut with = lines.clone();
         with[broken] = b"\x00garbage\n";
-        let (repaired, done) = repair(Native::ClaudeCode, &with.concat());
+        let (repaired, done) = repair(TranscriptFormat::ClaudeCode, &with.concat());
         assert_eq!(done.dropped.len(), 1);
         assert_eq!(done.dropped[0].reason, Reason::Nul);
         assert_eq!(done.dropped[0].at.line, broken as u64 + 1);
-        sound(Native::ClaudeCode, &repaired);
-        let (entries, damage) = read(Native::ClaudeCode, &repaired);
+        sound(TranscriptFormat::ClaudeCode, &repaired);
+        let (entries, damage) = read(TranscriptFormat::ClaudeCode, &repaired);
         assert_eq!(damage, [], "line {broken}");
         assert!(entries.iter().all(|entry| entry.branch == Branch::Current));
         let kept = entries.iter().filter(|entry| whole.contains(entry)).count();
@@ -156,10 +164,10 @@ fn closing_an_old_call_does_not_change_the_branch() {
         ),
     ]
     .concat();
-    let (repaired, done) = repair(Native::ClaudeCode, text.as_bytes());
+    let (repaired, done) = repair(TranscriptFormat::ClaudeCode, text.as_bytes());
     assert_eq!(done.closed.len(), 1);
-    sound(Native::ClaudeCode, &repaired);
-    let (entries, _) = read(Native::ClaudeCode, &repaired);
+    sound(TranscriptFormat::ClaudeCode, &repaired);
+    let (entries, _) = read(TranscriptFormat::ClaudeCode, &repaired);
     assert!(
         entries.iter().all(|entry| entry.branch == Branch::Current),
         "{entries:#?}"
@@ -169,30 +177,30 @@ fn closing_an_old_call_does_not_change_the_branch() {
 
 #[test]
 fn call_before_an_odd_record_stays_open() {
-    let text = String::from_utf8(one(Native::ClaudeCode, "sub-agent").to_vec()).unwrap();
+    let text = String::from_utf8(one(TranscriptFormat::ClaudeCode, "sub-agent").to_vec()).unwrap();
     let odd = text.replace("\"is_error\":false", "\"is_error\":\"no\"");
     assert_ne!(odd, text);
-    let (repaired, done) = repair(Native::ClaudeCode, odd.as_bytes());
+    let (repaired, done) = repair(TranscriptFormat::ClaudeCode, odd.as_bytes());
     assert_eq!((done.closed.len(), done.left_open), (0, 1));
     assert!(repaired == odd.as_bytes());
 }
 
 #[test]
 fn duplicate_record_is_closed_once() {
-    let text = one(Native::ClaudeCode, "forked");
+    let text = one(TranscriptFormat::ClaudeCode, "forked");
     let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
     for twice in 0..lines.len() {
         let mut with = lines.clone();
         with.push(lines[twice]);
-        let (repaired, done) = repair(Native::ClaudeCode, &with.concat());
-        assert!(done.is_nothing(), "line {twice}: {done:?}");
+        let (repaired, done) = repair(TranscriptFormat::ClaudeCode, &with.concat());
+        assert!(done.is_unchanged(), "line {twice}: {done:?}");
         assert!(repaired == with.concat());
     }
 }
 
 #[test]
 fn replacement_record_has_the_right_parent() {
-    let text = one(Native::ClaudeCode, "killed-and-resumed");
+    let text = one(TranscriptFormat::ClaudeCode, "killed-and-resumed");
     let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
     // A record that occurs again later counts there, so its predecessor precedes the inserted
     // record.
@@ -200,22 +208,22 @@ fn replacement_record_has_the_right_parent() {
         let mut with = lines.clone();
         with[broken] = b"garbage\n";
         with.push(lines[twice]);
-        let (repaired, _) = repair(Native::ClaudeCode, &with.concat());
-        sound(Native::ClaudeCode, &repaired);
+        let (repaired, _) = repair(TranscriptFormat::ClaudeCode, &with.concat());
+        sound(TranscriptFormat::ClaudeCode, &repaired);
     }
 }
 
 #[test]
 fn removed_records_need_no_repair() {
-    let text = one(Native::ClaudeCode, "three");
+    let text = one(TranscriptFormat::ClaudeCode, "three");
     let lines = text.split_inclusive(|&byte| byte == b'\n');
     let cut: Vec<u8> = lines
         .filter(|line| !line.windows(12).any(|w| w == b"\"attachment\""))
         .flatten()
         .copied()
         .collect();
-    let (repaired, done) = repair(Native::ClaudeCode, &cut);
-    assert!(done.is_nothing(), "{done:?}");
+    let (repaired, done) = repair(TranscriptFormat::ClaudeCode, &cut);
+    assert!(done.is_unchanged(), "{done:?}");
     assert!(repaired == cut);
 }
 
@@ -225,7 +233,7 @@ fn call_before_a_too_long_line_stays_open() {
         line: 4096,
         ..Limits::default()
     };
-    for native in [Native::ClaudeCode, Native::Codex] {
+    for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
         let mut text = one(native, "killed").to_vec();
         let long = format!("{{\"type\":\"user\",\"x\":\"{}\"}}", "x".repeat(10_000));
         text.extend_from_slice(long.as_bytes());
@@ -255,7 +263,7 @@ fn every_prefix_is_repaired_to_a_conversation_prefix() {
             assert!(
                 said.iter()
                     .zip(&whole)
-                    .all(|(a, b)| a.said == b.said && a.id == b.id),
+                    .all(|(a, b)| a.content == b.content && a.id == b.id),
                 "{name} cut at {cut}"
             );
             if cut % 97 == 0 || text[..cut].ends_with(b"\n") {
@@ -267,10 +275,10 @@ fn every_prefix_is_repaired_to_a_conversation_prefix() {
 
 #[test]
 fn every_prefix_of_a_forked_transcript_is_repaired() {
-    let text = one(Native::ClaudeCode, "forked");
+    let text = one(TranscriptFormat::ClaudeCode, "forked");
     for cut in (0..=text.len()).step_by(131) {
-        let (repaired, _) = repair(Native::ClaudeCode, &text[..cut]);
-        sound(Native::ClaudeCode, &repaired);
+        let (repaired, _) = repair(TranscriptFormat::ClaudeCode, &text[..cut]);
+        sound(TranscriptFormat::ClaudeCode, &repaired);
     }
 }
 
@@ -279,9 +287,9 @@ proptest! {
 
     #[test]
     fn random_bytes_yield_no_entries(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        for native in [Native::ClaudeCode, Native::Codex] {
+        for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
             let (entries, _) = read(native, &bytes);
-            let raw = entries.iter().all(|entry| matches!(entry.said, Said::Raw { .. }));
+            let raw = entries.iter().all(|entry| matches!(entry.content, ItemContent::Raw { .. }));
             prop_assert!(raw);
             let (repaired, _) = repair(native, &bytes);
             sound(native, &repaired);

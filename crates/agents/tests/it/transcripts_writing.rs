@@ -3,11 +3,11 @@
 use std::io;
 
 use proptest::prelude::*;
-use segno_agents::transcript::{Native, Target, Written};
+use segno_agents::transcript::{Target, TranscriptFormat, Written};
 use segno_core::conversation::messages::to_messages;
 use segno_core::conversation::turns::{Loss, Losses, turns};
 use segno_core::conversation::{
-    Answer, Branch, Entry, Image, Origin, Outcome, Part, Said, Utterance,
+    Answer, AssistantPart, Branch, ConversationItem, Image, ItemContent, Origin, Outcome, Part,
 };
 use segno_core::model::{Message, ToolCall};
 use segno_core::time::Timestamp;
@@ -25,19 +25,19 @@ fn target() -> Target {
     }
 }
 
-fn write(native: Native, entries: &[Entry]) -> (Vec<u8>, Written) {
+fn write(native: TranscriptFormat, entries: &[ConversationItem]) -> (Vec<u8>, Written) {
     let mut text = Vec::new();
     let written = native.write(entries, &target(), &mut text).unwrap();
     (text, written)
 }
 
 /// Invariants of every written transcript.
-fn taken_whole(native: Native, text: &[u8]) -> Vec<Entry> {
+fn taken_whole(native: TranscriptFormat, text: &[u8]) -> Vec<ConversationItem> {
     let (entries, damage) = read(native, text);
     assert_eq!(damage, []);
     assert!(entries.iter().all(|entry| entry.branch == Branch::Current));
     let (repaired, done) = repair(native, text);
-    assert!(done.is_nothing(), "{done:?}");
+    assert!(done.is_unchanged(), "{done:?}");
     assert!(repaired == text);
     entries
 }
@@ -47,7 +47,7 @@ fn written_transcript_keeps_the_conversation() {
     for (from, name, text) in golden().filter(|(_, name, _)| *name != "sub-agent") {
         let (entries, _) = read(from, text);
         let (before, _) = to_messages(&entries);
-        for native in [Native::ClaudeCode, Native::Codex] {
+        for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
             let (made, written) = write(native, &entries);
             assert_eq!(
                 usize::try_from(written.records).unwrap(),
@@ -94,22 +94,28 @@ fn shape(message: &Message) -> String {
 
 #[test]
 fn losses_are_reported() {
-    let (entries, _) = read(Native::ClaudeCode, one(Native::ClaudeCode, "forked"));
-    let (_, written) = write(Native::Codex, &entries);
+    let (entries, _) = read(
+        TranscriptFormat::ClaudeCode,
+        one(TranscriptFormat::ClaudeCode, "forked"),
+    );
+    let (_, written) = write(TranscriptFormat::Codex, &entries);
     let count = |loss| written.losses.count(loss);
     assert_eq!(count(Loss::Thinking), 2);
     assert_eq!(count(Loss::SideBranch), 14);
     assert!(count(Loss::Record) > 0 && count(Loss::Model) > 0);
-    let (entries, _) = read(Native::ClaudeCode, one(Native::ClaudeCode, "killed"));
-    let (_, written) = write(Native::Codex, &entries);
+    let (entries, _) = read(
+        TranscriptFormat::ClaudeCode,
+        one(TranscriptFormat::ClaudeCode, "killed"),
+    );
+    let (_, written) = write(TranscriptFormat::Codex, &entries);
     assert_eq!(written.losses.count(Loss::Unanswered), 1);
 }
 
-fn call(id: &str, name: &str, input: serde_json::Value) -> Entry {
-    Entry::new(Said::Assistant {
+fn call(id: &str, name: &str, input: serde_json::Value) -> ConversationItem {
+    ConversationItem::new(ItemContent::Assistant {
         message: None,
         model: None,
-        parts: vec![Utterance::Call(ToolCall {
+        parts: vec![AssistantPart::Call(ToolCall {
             id: id.into(),
             name: name.into(),
             input,
@@ -118,8 +124,8 @@ fn call(id: &str, name: &str, input: serde_json::Value) -> Entry {
     })
 }
 
-fn result(id: &str, parts: Vec<Part>) -> Entry {
-    Entry::new(Said::Result(Answer {
+fn result(id: &str, parts: Vec<Part>) -> ConversationItem {
+    ConversationItem::new(ItemContent::Result(Answer {
         id: id.into(),
         parts,
         outcome: Outcome::Succeeded,
@@ -139,7 +145,7 @@ fn unsupported_call_becomes_quoted_text() {
         result("b", vec![text("done")]),
         call("c", "look", json!([1])),
     ];
-    for native in [Native::ClaudeCode, Native::Codex] {
+    for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
         let (made, written) = write(native, &entries);
         let (messages, _) = to_messages(&taken_whole(native, &made));
         assert_eq!(written.losses.count(Loss::CallQuoted), 2);
@@ -167,12 +173,12 @@ fn missing_images_are_described() {
         content,
     };
     let inline = picture(Image::Inline("aGk=".into()));
-    let gone = picture(Image::Elsewhere {
+    let gone = picture(Image::External {
         digest: segno_core::digest::Digest::of(b""),
         size: 9,
     });
-    let user = Entry::new(Said::User {
-        origin: Origin::Person,
+    let user = ConversationItem::new(ItemContent::User {
+        origin: Origin::User,
         parts: vec![text("see"), inline.clone(), gone],
     });
     let entries = [
@@ -180,13 +186,13 @@ fn missing_images_are_described() {
         call("a", "look", json!({})),
         result("a", vec![inline.clone()]),
     ];
-    for native in [Native::ClaudeCode, Native::Codex] {
+    for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
         let (made, written) = write(native, &entries);
         assert_eq!(written.losses.count(Loss::Image), 1);
         let back = taken_whole(native, &made);
-        let pictures = back.iter().flat_map(|entry| match &entry.said {
-            Said::User { parts, .. } => parts.clone(),
-            Said::Result(answer) => answer.parts.clone(),
+        let pictures = back.iter().flat_map(|entry| match &entry.content {
+            ItemContent::User { parts, .. } => parts.clone(),
+            ItemContent::Result(answer) => answer.parts.clone(),
             _ => vec![],
         });
         assert_eq!(pictures.filter(|part| *part == inline).count(), 2);
@@ -199,7 +205,7 @@ fn write_refuses_an_invalid_session_id() {
         session: "--resume".into(),
         ..target()
     };
-    let error = Native::Codex
+    let error = TranscriptFormat::Codex
         .write(&[], &wrong, &mut Vec::new())
         .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
@@ -209,42 +215,46 @@ fn any_text() -> impl Strategy<Value = String> {
     "[ -~äß\u{1F600}\n\t\"\\\\]{0,12}".prop_map(|text| format!("w{text}"))
 }
 
-fn any_said() -> impl Strategy<Value = Entry> {
+fn any_said() -> impl Strategy<Value = ConversationItem> {
     let ids = || "[a-d]";
     let said = prop_oneof![
-        any_text().prop_map(|words| Said::User {
-            origin: Origin::Person,
+        any_text().prop_map(|words| ItemContent::User {
+            origin: Origin::User,
             parts: vec![text(&words)]
         }),
-        any_text().prop_map(|text| Said::Assistant {
+        any_text().prop_map(|text| ItemContent::Assistant {
             message: None,
             model: None,
-            parts: vec![Utterance::Text { text }],
+            parts: vec![AssistantPart::Text { text }],
             usage: None
         }),
-        (ids(), any_text()).prop_map(|(id, value)| Said::Assistant {
+        (ids(), any_text()).prop_map(|(id, value)| ItemContent::Assistant {
             message: None,
             model: None,
-            parts: vec![Utterance::Call(ToolCall {
+            parts: vec![AssistantPart::Call(ToolCall {
                 id,
                 name: "look".into(),
                 input: json!({"at": value})
             })],
             usage: None,
         }),
-        (ids(), any_text(), any::<bool>()).prop_map(|(id, words, failed)| Said::Result(Answer {
-            id,
-            parts: vec![text(&words)],
-            outcome: if failed {
-                Outcome::Failed
-            } else {
-                Outcome::Succeeded
-            },
-        })),
+        (ids(), any_text(), any::<bool>()).prop_map(|(id, words, failed)| ItemContent::Result(
+            Answer {
+                id,
+                parts: vec![text(&words)],
+                outcome: if failed {
+                    Outcome::Failed
+                } else {
+                    Outcome::Succeeded
+                },
+            }
+        )),
     ];
-    (said, proptest::option::of(0..1_800_000_000_000_i64)).prop_map(|(said, when)| Entry {
-        when: when.map(Timestamp),
-        ..Entry::new(said)
+    (said, proptest::option::of(0..1_800_000_000_000_i64)).prop_map(|(said, when)| {
+        ConversationItem {
+            when: when.map(Timestamp),
+            ..ConversationItem::new(said)
+        }
     })
 }
 
@@ -252,26 +262,26 @@ proptest! {
     #[test]
     fn written_transcript_reads_back(entries in proptest::collection::vec(any_said(), 0..16)) {
         let (expected, _) = to_messages(&entries);
-        let (made, _) = write(Native::ClaudeCode, &entries);
-        let (back, losses) = to_messages(&taken_whole(Native::ClaudeCode, &made));
+        let (made, _) = write(TranscriptFormat::ClaudeCode, &entries);
+        let (back, losses) = to_messages(&taken_whole(TranscriptFormat::ClaudeCode, &made));
         prop_assert_eq!(&back, &expected);
         prop_assert_eq!(losses, Losses::default());
 
         // A rollout does not record whether a call succeeded.
-        let (made, _) = write(Native::Codex, &entries);
-        let (back, _) = to_messages(&taken_whole(Native::Codex, &made));
+        let (made, _) = write(TranscriptFormat::Codex, &entries);
+        let (back, _) = to_messages(&taken_whole(TranscriptFormat::Codex, &made));
         let said = |messages: &[Message]| messages.iter().map(shape).collect::<Vec<_>>();
         prop_assert_eq!(said(&back), said(&expected));
     }
 
     #[test]
     fn writing_twice_gives_the_same_transcript(entries in proptest::collection::vec(any_said(), 0..16)) {
-        for native in [Native::ClaudeCode, Native::Codex] {
+        for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
             let (made, _) = write(native, &entries);
             let (entries, _) = read(native, &made);
             let (again, _) = write(native, &entries);
             prop_assert!(made == again, "{}\n{}", String::from_utf8_lossy(&made), String::from_utf8_lossy(&again));
-            prop_assert_eq!(turns(&entries).0.is_empty(), entries.iter().all(|entry| matches!(entry.said, Said::Raw { .. })));
+            prop_assert_eq!(turns(&entries).0.is_empty(), entries.iter().all(|entry| matches!(entry.content, ItemContent::Raw { .. })));
         }
     }
 }

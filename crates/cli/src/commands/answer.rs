@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::ExitCode;
 
-use segno_engine::answer::{self, Asked};
+use segno_engine::answer::{self, OpenQuestion};
 use segno_engine::resume::{self, Options};
 use segno_engine::sessions;
 use serde_json::json;
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let (mut env, _) = context.env(Persistence::Home)?;
     let summary = sessions::find(&env, &args.session).await?;
     let Some(text) = args.text else {
-        for asked in answer::open(&env, &summary).await? {
+        for asked in answer::open_questions(&env, &summary).await? {
             show(&asked, args.json);
         }
         return Ok(ExitCode::SUCCESS);
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     if !args.resume {
         return Ok(ExitCode::SUCCESS);
     }
-    env.people = human::at_terminal(args.json);
+    env.human = human::at_terminal(args.json);
     let stop_token = watch_signals();
     run_with_progress(&env, args.json, async |progress| {
         resume::resume(&env, summary, Options::default(), progress, stop_token).await
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     .await
 }
 
-fn show(asked: &Asked, json: bool) {
+fn show(asked: &OpenQuestion, json: bool) {
     if json {
         return json_line(&json!({
             "v": 1,

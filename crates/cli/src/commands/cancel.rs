@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use segno_core::journal::StopMode;
 use segno_engine::cancel::{self, Cancelled};
-use segno_engine::observe::Quiet;
+use segno_engine::observe::NoObserver;
 use segno_engine::sessions;
 use serde_json::json;
 
@@ -38,14 +38,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         StopMode::Boundary
     };
     let by = format!("segno cancel (process {})", std::process::id());
-    let cancelled = cancel::cancel(&env, &summary, mode, &by, Arc::new(Quiet)).await?;
+    let cancelled = cancel::cancel(&env, &summary, mode, &by, Arc::new(NoObserver)).await?;
     let (word, sentence) = match (cancelled, mode) {
         (Cancelled::Done, _) => ("cancelled", "is cancelled"),
-        (Cancelled::Told, StopMode::Boundary) => (
+        (Cancelled::Requested, StopMode::Boundary) => (
             "told",
             "was told, and stops after the step in flight, in a plan after the task",
         ),
-        (Cancelled::Told, StopMode::Now) => ("told", "was told, and stops at once"),
+        (Cancelled::Requested, StopMode::Now) => ("told", "was told, and stops at once"),
     };
     if args.json {
         json_line(&json!({"v": 1, "kind": word, "session": summary.id, "name": summary.name}));

@@ -7,8 +7,8 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use segno_core::ports::Access;
 use segno_core::session::Summary;
-use segno_engine::World;
-use segno_engine::brief::{self, Section};
+use segno_engine::Env;
+use segno_engine::resume_context::{self, Section};
 use serde_json::json;
 
 use super::note::find_session;
@@ -51,9 +51,9 @@ fn sections() -> impl clap::builder::TypedValueParser<Value = Section> {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
     let summary = find_session(&env, args.session.as_deref()).await?;
-    let whole = brief::gather(&env, summary.clone()).await?;
+    let whole = resume_context::collect(&env, summary.clone()).await?;
     let wanted = |section| args.section.is_empty() || args.section.contains(&section);
-    let brief = whole.brief().only(wanted);
+    let brief = whole.compile().only(wanted);
     if args.edit {
         let now = whole.edited.clone().unwrap_or_else(|| brief.text());
         return edit(&env, &summary, &now, whole.edited.is_some()).await;
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "session": summary.id,
             "name": summary.name,
             "tokens": brief.tokens(),
-            "most_tokens": brief::TOKENS,
+            "most_tokens": resume_context::MAX_TOKENS,
             "fragments": brief.fragments,
             "edited": whole.edited,
         }));
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 
 /// Opens the resume context in the user's editor and stores the result.
 async fn edit(
-    env: &World,
+    env: &Env,
     summary: &Summary,
     now: &str,
     was_edited: bool,
@@ -117,7 +117,7 @@ async fn edit(
 
 /// Stores the edited text. Returns a sentence that says what changed.
 async fn store_edit(
-    env: &World,
+    env: &Env,
     summary: &Summary,
     now: &str,
     was_edited: bool,
@@ -127,7 +127,7 @@ async fn store_edit(
         return Ok("nothing was changed");
     }
     let by = std::env::var("USER").unwrap_or_else(|_| "segno context".into());
-    brief::edit(env, summary, text, &by).await?;
+    resume_context::edit(env, summary, text, &by).await?;
     Ok(if text.is_empty() {
         "what agents are told is compiled again"
     } else {

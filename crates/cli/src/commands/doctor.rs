@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
     let live = is_live() && !args.json;
-    let report = doctor::examine(&env, |done, total| {
+    let report = doctor::verify(&env, |done, total| {
         if live {
             live_line(&format!("reading session {} of {total}", done + 1));
         }
@@ -60,16 +60,16 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .count();
     if args.json {
         json_line(
-            &json!({"v": 1, "kind": "report", "sessions": report.sessions, "entries": report.entries, "blobs": report.blobs, "damaged": damaged}),
+            &json!({"v": 1, "kind": "report", "sessions": report.sessions, "entries": report.events, "blobs": report.blobs, "damaged": damaged}),
         );
     } else {
         stdout_line(&format!(
             "verified {}, {}, {}",
             text::count(report.sessions, "session"),
-            if report.entries == 1 {
+            if report.events == 1 {
                 "1 entry".into()
             } else {
-                format!("{} entries", text::number(report.entries))
+                format!("{} entries", text::number(report.events))
             },
             text::count(report.blobs, "blob"),
         ));

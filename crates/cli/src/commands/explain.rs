@@ -115,7 +115,7 @@ fn limits(workflow: &Workflow) -> Vec<String> {
         format!("a failed attempt is repeated {} times", retry.retries),
     ];
     if let Some(timeout) = runtime.timeout {
-        lines.push(format!("{} for an attempt", time::human(timeout)));
+        lines.push(format!("{} for an attempt", time::format_duration(timeout)));
     }
     let Budgets {
         max_steps,
@@ -127,7 +127,7 @@ fn limits(workflow: &Workflow) -> Vec<String> {
     let budgets = [
         max_steps.map(|most| text::count(most, "step")),
         max_tokens.map(|most| text::count(most, "token")),
-        max_duration_s.map(|most| time::human(Duration::from_secs(most))),
+        max_duration_s.map(|most| time::format_duration(Duration::from_secs(most))),
         max_cost.map(|most| most.to_string()),
     ];
     lines.extend(

@@ -31,7 +31,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
     let grace = Duration::from_hours(args.grace_hours);
-    let erased = retention::erasable(&env).await?;
+    let erased = retention::deletable(&env).await?;
     if args.dry_run {
         for manifest in &erased {
             if args.json {
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     let swept = retention::sweep(&env, grace).await?;
-    let stored = match env.storage {
+    let stored = match env.remote {
         Some(_) => Some(remote::sweep(&env, grace).await),
         None => None,
     };

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 use segno_core::transcript::Transcripts;
 use segno_engine::adopt::{self, Adopted, Effect, Outcome};
-use segno_engine::{Error, World};
+use segno_engine::{Env, Error};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};
@@ -52,7 +52,7 @@ enum ProgramArg {
     Codex,
 }
 
-impl From<ProgramArg> for Program {
+impl From<ProgramArg> for CliAgentKind {
     fn from(program: ProgramArg) -> Self {
         match program {
             ProgramArg::Claude => Self::ClaudeCode,
@@ -63,7 +63,7 @@ impl From<ProgramArg> for Program {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let program = Program::from(args.program);
+    let program = CliAgentKind::from(args.program);
     let transcripts = env.drivers.transcripts(program);
     let transcripts = transcripts.ok_or_else(|| {
         let message = format!("where {program} keeps its transcripts is not known");
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         None => None,
     };
     let selection = select(&*transcripts, args.what.as_deref()).await?;
-    let own = Arc::new(adopt::Own::gather(&env).await?);
+    let own = Arc::new(adopt::KnownConversations::collect(&env).await?);
     let mut counts = Counts::default();
     let total = selection.files.len();
     for (number, file) in (1..).zip(&selection.files) {
@@ -82,11 +82,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             program,
             file: file.clone(),
             folder: folder.clone(),
-            own: Some(Arc::clone(&own)),
+            known: Some(Arc::clone(&own)),
             effect: if args.dry_run {
-                Effect::Foresee
+                Effect::DryRun
             } else {
-                Effect::Keep
+                Effect::Apply
             },
             progress: progress(&env, number, total),
         };
@@ -130,14 +130,14 @@ async fn select(transcripts: &dyn Transcripts, what: Option<&Path>) -> Result<Se
     };
     let Some(what) = what else {
         let home = PathBuf::from(transcripts.program().as_str());
-        let files = transcripts.all(None).await.map_err(unlisted(home))?;
+        let files = transcripts.list(None).await.map_err(unlisted(home))?;
         return Ok(Selection {
             files,
             is_one: false,
         });
     };
     if what.is_dir() {
-        let listed = transcripts.all(Some(canonical_folder(what)?)).await;
+        let listed = transcripts.list(Some(canonical_folder(what)?)).await;
         let files = listed.map_err(unlisted(what.to_owned()))?;
         return Ok(Selection {
             files,
@@ -172,7 +172,7 @@ fn canonical_folder(folder: &Path) -> Result<PathBuf, Failure> {
     })?)
 }
 
-fn progress(env: &World, number: usize, total: usize) -> Arc<dyn Fn(u64, u64) + Send + Sync> {
+fn progress(env: &Env, number: usize, total: usize) -> Arc<dyn Fn(u64, u64) + Send + Sync> {
     let progress_line = Mutex::new(ProgressLine::new(env.clock.clone()));
     Arc::new(move |done, of| {
         let percent = done.saturating_mul(100) / of.max(1);
@@ -198,7 +198,7 @@ impl Counts {
             Outcome::New => &mut self.new,
             Outcome::Updated => &mut self.updated,
             Outcome::Unchanged => &mut self.unchanged,
-            Outcome::Left(_) => &mut self.skipped,
+            Outcome::Skipped(_) => &mut self.skipped,
             Outcome::Empty => &mut self.empty,
         };
         *number += 1;
@@ -225,7 +225,7 @@ impl Counts {
     }
 }
 
-async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &World) {
+async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &Env) {
     if args.json {
         return json_line(&shapes::adopted(file, args.program.into(), adopted));
     }
@@ -245,7 +245,7 @@ async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &World) 
             "{updates} {name}: {entries} more"
         ))),
         Outcome::Unchanged => stdout_line(&format!("unchanged {name}")),
-        Outcome::Left(reason) => stdout_line(&text::sanitize(&format!(
+        Outcome::Skipped(reason) => stdout_line(&text::sanitize(&format!(
             "left {}: {reason}",
             file.display()
         ))),

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Head};
+use segno_core::journal::{Head, JournalEvent};
 use segno_core::session::{Status, Summary};
-use segno_engine::{World, claim, history, sessions};
+use segno_engine::{Env, history, lease, sessions};
 
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
@@ -44,9 +44,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         // still printed.
         let now = env.store.summary(summary.id).await?;
         let lease = env.store.lease(summary.id).await?;
-        let stopped = claim::standing(&env, &now, &lease) != Status::Running;
+        let stopped = lease::effective_status(&env, &now, &lease) != Status::Running;
         let mut closed = false;
-        head = history::follow(&env, summary.id, head, |entry| {
+        head = history::read_events(&env, summary.id, head, |entry| {
             closed |= !try_stdout_line(&line(args, summary.id, &entry));
             Ok(())
         })
@@ -58,15 +58,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
 }
 
-async fn newest(env: &World) -> Result<Summary, Failure> {
+async fn newest(env: &Env) -> Result<Summary, Failure> {
     let here = workspace()?;
     let (listed, _) = sessions::list(env).await?;
     let mut summaries = listed.into_iter().map(|listed| listed.summary);
     let found = summaries.find(|summary| Path::new(&summary.workspace) == here);
-    found.ok_or_else(|| segno_engine::Error::NothingHere { workspace: here }.into())
+    found.ok_or_else(|| segno_engine::Error::NoSessionInFolder { workspace: here }.into())
 }
 
-fn line(args: &Args, session: SessionId, entry: &Entry) -> String {
+fn line(args: &Args, session: SessionId, entry: &JournalEvent) -> String {
     if args.json {
         return json::escape_control(&json::entry(session, entry).to_string());
     }

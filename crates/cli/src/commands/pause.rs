@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use segno_core::journal::StopMode;
 use segno_core::session::{Status, Summary};
 use segno_engine::pause::{self, Paused, Request};
-use segno_engine::{World, history, sessions, work};
+use segno_engine::{Env, history, sessions, work};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         by: format!("segno pause (process {})", std::process::id()),
         reason: args.reason,
     };
-    let request_sent = pause::ask(&env, &summary, request).await?;
+    let request_sent = pause::request(&env, &summary, request).await?;
     if args.no_wait {
         if args.json {
             json_line(
@@ -70,14 +70,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 }
 
 /// Prints what the pause waits for.
-async fn print_awaited(env: &World, summary: &Summary) -> Result<(), Failure> {
+async fn print_awaited(env: &Env, summary: &Summary) -> Result<(), Failure> {
     let task = work::plan(env, summary)
         .await?
         .and_then(|plan| plan.current);
     let awaited = if let Some(task) = task {
         format!("task {task} has ended")
     } else {
-        let state = history::look(env, summary.id).await?;
+        let state = history::load_state(env, summary.id).await?;
         let steps = state.in_flight().map(|(path, _)| path.to_string());
         let steps = steps.collect::<Vec<_>>().join(", ");
         if steps.is_empty() {
@@ -92,12 +92,12 @@ async fn print_awaited(env: &World, summary: &Summary) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn print_result(env: &World, paused: Paused, json: bool) -> Result<ExitCode, Failure> {
+async fn print_result(env: &Env, paused: Paused, json: bool) -> Result<ExitCode, Failure> {
     let Paused {
         summary,
         checkpoint,
     } = paused;
-    let state = history::look(env, summary.id).await?;
+    let state = history::load_state(env, summary.id).await?;
     let (checkpoint_id, problem) = match checkpoint {
         Some(Ok(manifest)) => (Some(manifest.id), None),
         Some(Err(error)) => (None, Some(error.to_string())),

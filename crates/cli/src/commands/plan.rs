@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use segno_engine::spec::{After, Part, Workflow, outline};
+use segno_engine::spec::{OutlineStep, Predecessor, Workflow, outline};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_text(workflow: &Workflow, parts: &[Part]) {
+fn as_text(workflow: &Workflow, parts: &[OutlineStep]) {
     stdout_line(&format!(
         "{} `{}`, {}",
         workflow.pattern.name(),
@@ -63,7 +63,7 @@ fn as_text(workflow: &Workflow, parts: &[Part]) {
     }
 }
 
-fn row(workflow: &Workflow, part: &Part) -> Vec<String> {
+fn row(workflow: &Workflow, part: &OutlineStep) -> Vec<String> {
     let after: Vec<String> = part.after.iter().map(described).collect();
     vec![
         part.path.to_string(),
@@ -81,14 +81,14 @@ fn row(workflow: &Workflow, part: &Part) -> Vec<String> {
     ]
 }
 
-fn described(after: &After) -> String {
+fn described(after: &Predecessor) -> String {
     match &after.when {
         Some(when) => format!("{} ({when})", after.path),
         None => after.path.to_string(),
     }
 }
 
-fn provider(workflow: &Workflow, part: &Part) -> Option<String> {
+fn provider(workflow: &Workflow, part: &OutlineStep) -> Option<String> {
     let agent = workflow.agents.get(part.agent.as_ref()?)?;
     Some(match agent.provider.model() {
         Some(model) => format!("{} {model}", agent.provider.name()),
@@ -96,7 +96,7 @@ fn provider(workflow: &Workflow, part: &Part) -> Option<String> {
     })
 }
 
-fn tools(workflow: &Workflow, part: &Part) -> Vec<String> {
+fn tools(workflow: &Workflow, part: &OutlineStep) -> Vec<String> {
     let own = || {
         let agent = workflow.agents.get(part.agent.as_ref()?)?;
         Some(agent.tools.clone())
@@ -104,7 +104,7 @@ fn tools(workflow: &Workflow, part: &Part) -> Vec<String> {
     part.tools.clone().or_else(own).unwrap_or_default()
 }
 
-fn as_json(workflow: &Workflow, parts: &[Part]) -> Value {
+fn as_json(workflow: &Workflow, parts: &[OutlineStep]) -> Value {
     let steps: Vec<Value> = parts
         .iter()
         .map(|part| {
@@ -134,7 +134,7 @@ fn as_json(workflow: &Workflow, parts: &[Part]) -> Value {
 }
 
 /// Renders a Mermaid graph: rounded boxes are agents, slanted boxes are users.
-fn as_mermaid(parts: &[Part]) -> String {
+fn as_mermaid(parts: &[OutlineStep]) -> String {
     let name = |path: &segno_core::step::Path| {
         let place = parts.iter().position(|part| part.path == *path);
         format!("n{}", place.unwrap_or_default())

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use segno_core::session::Summary;
 use segno_engine::recover::{self, Recovered};
-use segno_engine::{World, sessions};
+use segno_engine::{Env, sessions};
 use serde_json::json;
 
 use super::checkpoint::progress;
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         Some(reference) => Some(sessions::find(&env, reference).await?.id),
         None => None,
     };
-    let (mut lost, damaged) = recover::lost(&env).await?;
+    let (mut lost, damaged) = recover::find_lost(&env).await?;
     lost.retain(|summary| only.is_none_or(|only| summary.id == only));
     for error in damaged {
         stderr_line(&format!("passed over: {}", sanitize(&error.to_string())));
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 /// Takes a checkpoint of each crashed session, marks it as interrupted and prints the result.
 /// Returns how many sessions were recovered.
 pub(crate) async fn recover_all(
-    env: &World,
+    env: &Env,
     lost: &[Summary],
     json: bool,
 ) -> Result<usize, segno_engine::Error> {

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use segno_agents::program::Permissions;
-use segno_core::ladder::Rung;
+use segno_core::resume::Strategy;
 use segno_core::session::Summary;
 use segno_engine::drift::OnDrift;
-use segno_engine::fork::{self, Place};
+use segno_engine::fork::{self, TargetFolder};
 use segno_engine::resume::{OnLimit, Options};
-use segno_engine::{World, checkpoint, plan, resume, sessions};
+use segno_engine::{Env, checkpoint, plan, resume, sessions};
 
 use super::chat;
 use super::run::{Policy, run_with_progress, watch_signals, with_auto_cleanup};
@@ -65,7 +65,7 @@ impl ForkArgs {
     }
 
     /// Finds the session. A checkpoint implies its own session.
-    async fn session(&self, env: &World, given: Option<String>) -> Result<Summary, Failure> {
+    async fn session(&self, env: &Env, given: Option<String>) -> Result<Summary, Failure> {
         match (&self.from, given) {
             (Some(reference), None) => {
                 let manifest = checkpoint::find(env, reference).await?;
@@ -75,10 +75,10 @@ impl ForkArgs {
         }
     }
 
-    async fn request(self, env: &World) -> Result<fork::Request, Failure> {
+    async fn request(self, env: &Env) -> Result<fork::Request, Failure> {
         let from = self.from.as_deref();
         Ok(fork::Request {
-            part: fork_command::part_to_copy(env, from, self.into, Place::Back).await?,
+            point: fork_command::part_to_copy(env, from, self.into, TargetFolder::Original).await?,
             ..fork::Request::default()
         })
     }
@@ -161,13 +161,13 @@ impl Overrides {
     /// Combines these overrides with the policy into resume options.
     fn options(self, policy: Policy) -> Options {
         Options {
-            with: self.with,
-            say: self.say,
-            rung: self.rung.map(|rung| match rung {
-                StrategyArg::Native => Rung::Native,
-                StrategyArg::Repaired => Rung::Repaired,
-                StrategyArg::Rehomed => Rung::Rehomed,
-                StrategyArg::Compiled => Rung::Compiled,
+            agent: self.with,
+            message: self.say,
+            strategy: self.rung.map(|rung| match rung {
+                StrategyArg::Native => Strategy::Native,
+                StrategyArg::Repaired => Strategy::Repaired,
+                StrategyArg::Rehomed => Strategy::Restored,
+                StrategyArg::Compiled => Strategy::Summarized,
             }),
             on_drift: match self.on_drift {
                 None | Some(OnDriftArg::Warn) => OnDrift::Warn,
@@ -177,7 +177,7 @@ impl Overrides {
             on_limit: self.on_limit.map(|policy| match policy {
                 OnLimitArg::Wait => OnLimit::Wait,
                 OnLimitArg::Pause => OnLimit::Pause,
-                OnLimitArg::Ask => OnLimit::Ask,
+                OnLimitArg::Ask => OnLimit::RetryNow,
             }),
             ..policy.options()
         }
@@ -209,7 +209,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     let permissions = args.policy.permissions.map(Permissions::from);
     let (mut env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
-    env.people = human::at_terminal(args.json);
+    env.human = human::at_terminal(args.json);
     let summary = args.fork_args.session(&env, args.session).await?;
     let request = args.fork_args.request(&env).await?;
     let fork = fork_command::fork_session(&env, &summary, request, args.json).await?;
@@ -252,7 +252,7 @@ pub(crate) async fn find_and_resume(
 ) -> Result<ExitCode, Failure> {
     let permissions = policy.permissions.map(Permissions::from);
     let (mut env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
-    env.people = human::at_terminal(json);
+    env.human = human::at_terminal(json);
     let summary = find(&env, session).await?;
     let options = overrides.options(policy);
     if !json
@@ -264,7 +264,7 @@ pub(crate) async fn find_and_resume(
 }
 
 async fn resume_session(
-    env: &World,
+    env: &Env,
     config: &Config,
     summary: Summary,
     options: Options,
@@ -278,7 +278,7 @@ async fn resume_session(
     with_auto_cleanup(ran, env, config).await
 }
 
-async fn find(env: &World, session: Option<String>) -> Result<Summary, Failure> {
+async fn find(env: &Env, session: Option<String>) -> Result<Summary, Failure> {
     Ok(match session {
         Some(reference) => sessions::find(env, &reference).await?,
         None => resume::newest(env, &workspace()?).await?,

@@ -14,7 +14,7 @@ use segno_core::journal::{InFlight, OnChange, StopMode};
 use segno_core::session::Status;
 use segno_engine::resume::Options;
 use segno_engine::start::{self, Request};
-use segno_engine::{Brake, Outcome, Stop, World, resume, sessions};
+use segno_engine::{Env, Outcome, Stop, StopToken, resume, sessions};
 use std::io::{IsTerminal, stdout};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -138,7 +138,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     };
     let permissions = args.policy.permissions.map(Permissions::from);
     let (mut env, config) = context.env_with_permissions(persistence, permissions)?;
-    env.people = human::at_terminal(args.json);
+    env.human = human::at_terminal(args.json);
     let ran = Box::pin(run_or_resume(args, persistence, &env)).await;
     with_auto_cleanup(ran, &env, &config).await
 }
@@ -146,7 +146,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 /// Runs the automatic cleanup after a run, unless the user interrupted the run.
 pub(crate) async fn with_auto_cleanup(
     ran: Result<ExitCode, Failure>,
-    env: &World,
+    env: &Env,
     config: &Config,
 ) -> Result<ExitCode, Failure> {
     if !ran
@@ -161,7 +161,7 @@ pub(crate) async fn with_auto_cleanup(
 async fn run_or_resume(
     args: Args,
     persistence: Persistence,
-    env: &World,
+    env: &Env,
 ) -> Result<ExitCode, Failure> {
     let stop_token = watch_signals();
     let Some(spec) = args.spec else {
@@ -225,7 +225,7 @@ fn variables(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, F
 
 /// Runs a session with a progress display, and prints its result.
 pub(crate) async fn run_with_progress(
-    env: &World,
+    env: &Env,
     json: bool,
     run: impl AsyncFnOnce(Arc<Progress>) -> Result<Outcome, segno_engine::Error>,
 ) -> Result<ExitCode, Failure> {
@@ -255,8 +255,8 @@ async fn animate_forever(progress: Arc<Progress>) {
 
 /// Turns signals into stop requests: the first Ctrl-C stops after the step, the second immediately,
 /// the third exits the process; SIGTERM and SIGHUP stop immediately.
-pub(crate) fn watch_signals() -> Brake {
-    let stop_token = Brake::default();
+pub(crate) fn watch_signals() -> StopToken {
+    let stop_token = StopToken::default();
     let token = stop_token.clone();
     let streams = (
         signal(SignalKind::interrupt()),
@@ -274,16 +274,16 @@ pub(crate) fn watch_signals() -> Brake {
                             1 => {
                                 stderr_line(&format!(
                                     "stopping after {}; Ctrl-C again stops at once",
-                                    token.last_piece()
+                                    token.stops_after()
                                 ));
-                                token.pull(Stop::asked("Ctrl-C", StopMode::Boundary, Status::Paused));
+                                token.request_stop(Stop::request("Ctrl-C", StopMode::Boundary, Status::Paused));
                             }
-                            2 => token.pull(Stop::asked("Ctrl-C", StopMode::Now, Status::Paused)),
+                            2 => token.request_stop(Stop::request("Ctrl-C", StopMode::Now, Status::Paused)),
                             _ => std::process::exit(130),
                         }
                     }
-                    _ = terminate.recv() => token.pull(Stop::shutdown("SIGTERM", Trigger::Shutdown)),
-                    _ = hangup.recv() => token.pull(Stop::shutdown("SIGHUP", Trigger::Detach)),
+                    _ = terminate.recv() => token.request_stop(Stop::shutdown("SIGTERM", Trigger::Shutdown)),
+                    _ = hangup.recv() => token.request_stop(Stop::shutdown("SIGHUP", Trigger::Detach)),
                 }
             }
         });

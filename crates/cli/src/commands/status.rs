@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use segno_core::session::Status;
-use segno_engine::sessions::Listed;
+use segno_engine::sessions::ListedSession;
 use segno_engine::{history, sessions, work};
 use serde_json::json;
 
@@ -41,9 +41,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let (mut rows, mut waiting) = (Vec::new(), 0_u64);
     let now = env.clock.now();
     let is_open = |standing: Status| !standing.is_final() && !standing.is_archived();
-    let shown = |listed: &&Listed| args.session.is_some() || is_open(listed.standing);
+    let shown = |listed: &&ListedSession| args.session.is_some() || is_open(listed.status);
     for listed in listed.iter().filter(shown) {
-        let state = match history::look(&env, listed.summary.id).await {
+        let state = match history::load_state(&env, listed.summary.id).await {
             Ok(state) => state,
             // One damaged journal does not hide the other sessions.
             Err(error) => {
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 continue;
             }
         };
-        waiting += u64::from(listed.standing.is_resumable() && listed.standing != Status::Running);
+        waiting += u64::from(listed.status.is_resumable() && listed.status != Status::Running);
         if args.json {
             let waits = state.suspended(now);
             let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             line["chat"] = shapes::chat(&state);
             line["memos"] = shapes::note_counts(&state.handoff);
             line["contexts"] = state
-                .gauges()
+                .context_usages()
                 .map(|(path, gauge)| (path.to_string(), shapes::context_usage(gauge)))
                 .collect();
             if let Some(plan) = &plan {
@@ -70,12 +70,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             json_line(&line);
             continue;
         }
-        let age = segno_core::time::human(now.since(listed.summary.updated_at));
+        let age = segno_core::time::format_duration(now.since(listed.summary.updated_at));
         let at = if let Some((path, suspension)) = state.suspended(now) {
             format!("{path} {}", timestamp::suspended(&suspension))
         } else {
             let in_flight = state.in_flight().map(|(path, open)| {
-                let gauge = open.gauge();
+                let gauge = open.context_usage();
                 match (gauge, gauge.and_then(|gauge| gauge.percent())) {
                     (_, Some(percent)) => format!("{path}, {percent} % of the context is used"),
                     (Some(gauge), None) => {
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             in_flight.collect::<Vec<_>>().join(", ")
         };
         let doing = match (&listed.lease.owner, &state.error) {
-            (Some(owner), _) if listed.standing == Status::Running => {
+            (Some(owner), _) if listed.status == Status::Running => {
                 format!("{at} (process {} on {})", owner.pid, owner.host)
             }
             (_, Some(error)) if state.suspended(now).is_none() => error.message.clone(),
@@ -102,7 +102,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         };
         rows.push(vec![
             listed.summary.name.to_string(),
-            listed.standing.to_string(),
+            listed.status.to_string(),
             match &state.chat {
                 Some(chat) => text::count(chat.messages, "message"),
                 None => text::count(state.finished, "step"),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::ports::{Access, Disk};
-use segno_engine::World;
+use segno_engine::Env;
 use segno_engine::adopt::{Adopted, Effect, Outcome, Request, adopt};
 use segno_store::LocalDisk;
 use serde_json::json;
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     made.map_err(|error| Failure::internal(format!("there is no place for notes: {error}")))?;
     // Save what a crashed run left behind before anything changes it. `segno recover` reports the
     // errors that are ignored here.
-    if let Ok((lost, _)) = segno_engine::recover::lost(&env).await {
+    if let Ok((lost, _)) = segno_engine::recover::find_lost(&env).await {
         let _ = super::recover::recover_all(&env, &lost, args.json).await;
     }
     let mut watcher = Watcher::new(args, env, home);
@@ -96,7 +96,7 @@ async fn stop_signal() {
 }
 
 struct Watcher {
-    env: World,
+    env: Env,
     home: PathBuf,
     json: bool,
     roots: Vec<(Agent, PathBuf)>,
@@ -105,7 +105,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(args: &Args, env: World, home: PathBuf) -> Self {
+    fn new(args: &Args, env: Env, home: PathBuf) -> Self {
         let agents = if args.agents.is_empty() {
             &Agent::ALL[..]
         } else {
@@ -277,8 +277,8 @@ impl Watcher {
             program: job.agent.program(),
             file: job.path.clone(),
             folder: None,
-            own: None,
-            effect: Effect::Keep,
+            known: None,
+            effect: Effect::Apply,
             progress: Arc::new(|_, _| {}),
         };
         let adopted = adopt(&self.env, request).await?;
@@ -295,7 +295,7 @@ impl Watcher {
             Outcome::New => "new",
             Outcome::Updated => "updated",
             Outcome::Unchanged | Outcome::Empty => return Reader::Open,
-            Outcome::Left(reason) => {
+            Outcome::Skipped(reason) => {
                 let (native, reason) = (text::sanitize(&adopted.native), text::sanitize(reason));
                 stderr_line(&format!("note: {native} was left as it is: {reason}"));
                 return Reader::Open;

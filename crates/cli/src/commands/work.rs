@@ -9,8 +9,8 @@ use segno_agents::program::Permissions;
 use segno_core::id::Name;
 use segno_core::ports::Disk;
 use segno_engine::spec::{Approve, Goal};
-use segno_engine::work::checklist::LONGEST;
-use segno_engine::work::{self, Crew, Request, Reviewer, Seat};
+use segno_engine::work::checklist::MAX_BYTES;
+use segno_engine::work::{self, Request, Reviewer, Roles, WorkFolder};
 use segno_store::LocalDisk;
 use serde_json::json;
 
@@ -117,7 +117,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     let permissions = args.permissions.map(Permissions::from);
     let (mut env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
-    env.people = human::at_terminal(args.json);
+    env.human = human::at_terminal(args.json);
     let json = args.json;
     let request = request(args, &config, text, place, here);
     let stop_token = watch_signals();
@@ -146,23 +146,23 @@ fn request(args: Args, config: &Config, text: String, place: String, folder: Pat
     });
     Request {
         text,
-        place,
-        crew: Crew {
+        source: place,
+        roles: Roles {
             agent: args.agent.or(usual),
             planner: args.planner,
             reviewer: match reviewer {
-                _ if args.no_review => Reviewer::Nobody,
+                _ if args.no_review => Reviewer::None,
                 Some(name) => Reviewer::Named(name),
-                None => Reviewer::Usual,
+                None => Reviewer::Default,
             },
         },
         spec: args.spec.map(|spec| folder.join(spec)),
         name: args.name,
         folder,
-        seat: match args.into {
-            _ if args.in_place => Seat::Here,
-            Some(folder) => Seat::Into(folder),
-            None => Seat::Beside,
+        work_folder: match args.into {
+            _ if args.in_place => WorkFolder::Current,
+            Some(folder) => WorkFolder::WorktreeAt(folder),
+            None => WorkFolder::NewWorktree,
         },
         approve: match args.approve {
             // Without working on the plan, there is nothing to approve.
@@ -183,7 +183,7 @@ fn request(args: Args, config: &Config, text: String, place: String, folder: Pat
 
 /// Reads the issue or the plan. Also returns the name of its source for messages.
 fn read_text(what: &str, here: &Path) -> Result<(String, String), Failure> {
-    let most = LONGEST as u64;
+    let most = MAX_BYTES as u64;
     let unreadable = |place: &str, reason: String| {
         Failure::usage(format!("{place} cannot be read: {reason}"), None)
     };

@@ -3,8 +3,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use segno_agents::transcript::Native;
-use segno_core::companion::Program;
+use segno_agents::transcript::TranscriptFormat;
+use segno_core::cli_agent::CliAgentKind;
 
 /// A CLI agent that stores transcripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -39,10 +39,10 @@ impl Agent {
         Self::ALL.into_iter().find(|agent| agent.word() == word)
     }
 
-    pub(crate) fn program(self) -> Program {
+    pub(crate) fn program(self) -> CliAgentKind {
         match self {
-            Self::Claude => Program::ClaudeCode,
-            Self::Codex => Program::Codex,
+            Self::Claude => CliAgentKind::ClaudeCode,
+            Self::Codex => CliAgentKind::Codex,
         }
     }
 
@@ -70,8 +70,8 @@ impl Agent {
     /// The session id, if `path` is where the agent stores a transcript below `root`.
     pub(crate) fn session<'a>(self, root: &Path, path: &'a Path) -> Option<&'a str> {
         let native = match self {
-            Self::Claude => Native::ClaudeCode,
-            Self::Codex => Native::Codex,
+            Self::Claude => TranscriptFormat::ClaudeCode,
+            Self::Codex => TranscriptFormat::Codex,
         };
         native.session_at(root, path)
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use segno_core::archive::{Archive, Archives, Written};
+use segno_core::archive::{Archive, Archives, WrittenArchive};
 use segno_core::digest::Digest;
 use segno_core::ports::Boxed;
 use segno_core::snapshot::{Captured, Error, Progress};
@@ -10,19 +10,19 @@ use segno_core::snapshot::{Captured, Error, Progress};
 use super::snapshots::{MachineSnapshots, captured};
 
 impl Archives for MachineSnapshots {
-    fn write<'a>(
+    fn write_archive<'a>(
         &'a self,
         snapshot: Digest,
         to: &'a Path,
         progress: &'a Progress,
-    ) -> Boxed<'a, Result<Written, Error>> {
+    ) -> Boxed<'a, Result<WrittenArchive, Error>> {
         let to = to.to_owned();
         Box::pin(self.with(progress, move |store, progress| {
             store.write(snapshot, &to, progress)
         }))
     }
 
-    fn take<'a>(
+    fn import_archive<'a>(
         &'a self,
         archive: Archive<'a>,
         progress: &'a Progress,
@@ -32,7 +32,7 @@ impl Archives for MachineSnapshots {
             digest,
             snapshot,
             limits,
-            keeping,
+            mode: keeping,
             ..
         } = archive;
         Box::pin(self.with(progress, move |store, progress| {
@@ -41,7 +41,7 @@ impl Archives for MachineSnapshots {
                 digest,
                 snapshot,
                 limits,
-                keeping,
+                mode: keeping,
             };
             Ok(captured(&store.take(&archive, progress)?))
         }))

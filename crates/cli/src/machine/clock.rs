@@ -41,7 +41,7 @@ impl Clock for MachineClock {
         self.begun.elapsed()
     }
 
-    fn offset(&self, at: Timestamp) -> i64 {
+    fn utc_offset(&self, at: Timestamp) -> i64 {
         offset(at)
     }
 

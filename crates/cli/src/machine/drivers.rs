@@ -7,19 +7,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use segno_agents::program::{Permissions, Setup};
-use segno_agents::transcript::{Library, Native};
+use segno_agents::transcript::{TranscriptFolder, TranscriptFormat};
 use segno_agents::{
-    Acp, Anthropic, Bedrock, ClaudeCode, Client, Codex, Command, Endpoint, Executor, Executors,
-    Gear, Inference, KeyHeader, Launch, Ledger, Mcp, McpServer, NativeTools, OpenAi, Reach, Script,
-    Scripted, Search, Service, Skills, Web, bedrock, mcp,
+    Acp, Anthropic, Bedrock, BuiltinTools, ClaudeCode, Client, Codex, Command, Endpoint, Executor,
+    Executors, Inference, KeyHeader, Launch, Ledger, Mcp, McpServer, NetworkPolicy, OpenAi, Script,
+    Scripted, Search, SegnoMcpServer, Skills, ToolDeps, Web, bedrock, mcp,
 };
-use segno_core::companion::{Companion, Program};
+use segno_core::cli_agent::{CliAgent, CliAgentKind};
 use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::Tools;
 use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
 use segno_engine::spec::{Api, Provider, Server, Skill, Transport, Vendor};
-use segno_engine::{Drivers, Error, Order, Speaker};
+use segno_engine::{AgentDriver, Drivers, Error, ToolsetRequest};
 use segno_store::LocalDisk;
 
 use super::spec_verify::SpecVerify;
@@ -37,7 +37,7 @@ const MAX_SCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 pub(crate) struct MachineDrivers {
     pub(crate) clock: Arc<dyn Clock>,
     /// Private network addresses that tools may call.
-    pub(crate) reach: Reach,
+    pub(crate) reach: NetworkPolicy,
     /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
     /// How CLI agents are started, by provider name.
@@ -45,45 +45,50 @@ pub(crate) struct MachineDrivers {
     /// Permissions for this run, which override the settings.
     pub(crate) permissions: Option<Permissions>,
     /// Segno's MCP server for agents; absent if sessions are not stored.
-    pub(crate) service: Option<Service>,
+    pub(crate) service: Option<SegnoMcpServer>,
     /// The HTTP client of tools, created on first use.
     pub(crate) web: OnceLock<Web>,
 }
 
 impl Drivers for MachineDrivers {
-    fn driver(&self, provider: &Provider, folder: &Path) -> Result<Speaker, Error> {
+    fn driver(&self, provider: &Provider, folder: &Path) -> Result<AgentDriver, Error> {
         match provider {
             Provider::Scripted { script } => self.scripted(&folder.join(script)),
-            Provider::Command { argv } => Ok(Speaker::Agent(Arc::new(command(argv, folder)))),
-            Provider::Api(api) => self.model(api),
-            Provider::Acp { argv } => Ok(Speaker::Companion(self.acp(argv, folder))),
-            Provider::Program { program, model } => {
-                Ok(Speaker::Companion(self.program(*program, model.as_ref())?))
+            Provider::Command { argv } => {
+                Ok(AgentDriver::Stateless(Arc::new(command(argv, folder))))
             }
+            Provider::Api(api) => self.model(api),
+            Provider::Acp { argv } => Ok(AgentDriver::CliAgent(self.acp(argv, folder))),
+            Provider::Program { program, model } => Ok(AgentDriver::CliAgent(
+                self.program(*program, model.as_ref())?,
+            )),
         }
     }
 
-    fn companion(&self, program: Program) -> Option<Arc<dyn Companion>> {
+    fn cli_agent(&self, program: CliAgentKind) -> Option<Arc<dyn CliAgent>> {
         self.program(program, None).ok()
     }
 
-    fn transcripts(&self, program: Program) -> Option<Arc<dyn Transcripts>> {
-        let (native, home) = (Native::of(program)?, data_folder(program).ok()?);
-        Some(Arc::new(Library::new(native, home)))
+    fn transcripts(&self, program: CliAgentKind) -> Option<Arc<dyn Transcripts>> {
+        let (native, home) = (
+            TranscriptFormat::for_program(program)?,
+            data_folder(program).ok()?,
+        );
+        Some(Arc::new(TranscriptFolder::new(native, home)))
     }
 
-    fn tools(&self, order: Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
+    fn tools(&self, order: ToolsetRequest<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
         let disk = Arc::new(LocalDisk);
         let web = self.web()?;
-        let gear = Gear {
+        let gear = ToolDeps {
             disk: disk.clone(),
             clock: Arc::clone(&self.clock),
             web: web.clone(),
             search: Search::new(self.variable("TAVILY_API_KEY")),
-            warden: process_guard(),
+            guard: process_guard(),
             mounts: mounts(&order)?,
         };
-        let mut tools: Vec<Arc<dyn Tools>> = vec![Arc::new(NativeTools::new(order.native, gear))];
+        let mut tools: Vec<Arc<dyn Tools>> = vec![Arc::new(BuiltinTools::new(order.native, gear))];
         if order.native.iter().any(|name| name == SpecVerify::NAME) {
             tools.push(Arc::new(SpecVerify::new()));
         }
@@ -96,7 +101,7 @@ impl Drivers for MachineDrivers {
         };
         for executor in order.executors {
             if let Some(reason) = self.reach.refusal(&executor.base_url) {
-                return Err(Error::OutOfReach {
+                return Err(Error::ServiceBlocked {
                     id: executor.id.clone(),
                     reason,
                 });
@@ -105,37 +110,37 @@ impl Drivers for MachineDrivers {
         let services = order.executors.iter().map(service).collect();
         tools.push(Arc::new(Executors::new(services, web)));
         if !order.skills.is_empty() {
-            let place = |skill: &Skill| (skill.id.clone(), order.folder.join(&skill.path));
+            let place = |skill: &Skill| (skill.id.clone(), order.spec_folder.join(&skill.path));
             let skills = order.skills.iter().map(place).collect();
             tools.push(Arc::new(Skills::new(skills, disk)));
         }
         Ok(tools)
     }
 
-    fn server<'a>(
+    fn mcp_server<'a>(
         &'a self,
         server: &'a Server,
         folder: &'a Path,
         workspace: &'a Path,
     ) -> Boxed<'a, Result<Arc<dyn Tools>, Error>> {
         Box::pin(async move {
-            let unusable = |reason: String| Error::NoServer {
+            let unusable = |reason: String| Error::McpServerFailed {
                 id: server.id.clone(),
                 reason,
             };
             let transport = match &server.transport {
-                Transport::Program { argv, env } => mcp::Transport::Program {
+                Transport::Program { argv, env } => mcp::Transport::Stdio {
                     argv: resolve_program(argv, folder),
                     env: env.clone(),
                     folder: workspace.to_owned(),
                 },
-                Transport::Address { url, headers } => mcp::Transport::Address {
+                Transport::Address { url, headers } => mcp::Transport::Http {
                     url: url.clone(),
                     headers: headers.clone(),
                 },
             };
-            let means = mcp::Means {
-                warden: process_guard(),
+            let means = mcp::ConnectionConfig {
+                guard: process_guard(),
                 client: Client::new().map_err(|error| unusable(error.message))?,
                 clock: Arc::clone(&self.clock),
                 limits: mcp::Limits {
@@ -149,7 +154,7 @@ impl Drivers for MachineDrivers {
             };
             let connected = Mcp::connect(server, means).await;
             let mcp = connected
-                .map_err(|error| unusable(format!("{}: {}", error.tried, error.reason)))?;
+                .map_err(|error| unusable(format!("{}: {}", error.operation, error.reason)))?;
             Ok(Arc::new(mcp) as Arc<dyn Tools>)
         })
     }
@@ -165,9 +170,9 @@ impl Drivers for MachineDrivers {
 
 /// Resolves the folders that a spec mounts. A spec may come from anyone, so mounts are limited to
 /// its own folder and the workspace.
-fn mounts(order: &Order<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
+fn mounts(order: &ToolsetRequest<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
     let mount = |(name, given): &(String, String)| {
-        let path = order.folder.join(given);
+        let path = order.spec_folder.join(given);
         let refuse = |reason: &str| Error::Unreadable {
             path: path.clone(),
             reason: format!("mount `{name}` {reason}"),
@@ -175,7 +180,7 @@ fn mounts(order: &Order<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
         let real = path
             .canonicalize()
             .map_err(|error| refuse(&error.to_string()))?;
-        let roots = [order.folder, order.workspace].map(Path::canonicalize);
+        let roots = [order.spec_folder, order.workspace].map(Path::canonicalize);
         let inside = roots.iter().flatten().any(|root| real.starts_with(root));
         if !real.is_dir() || !inside {
             return Err(refuse(
@@ -193,7 +198,7 @@ fn env_var(name: &str) -> Option<String> {
 }
 
 fn client(vendor: Vendor) -> Result<Client, Error> {
-    Client::new().map_err(|error| Error::NoClient {
+    Client::new().map_err(|error| Error::ClientUnavailable {
         provider: vendor.name(),
         reason: error.message,
     })
@@ -213,7 +218,7 @@ fn endpoint_with_key(api: &Api) -> Result<(Endpoint, Client), Error> {
         Vendor::Anthropic => (Some("ANTHROPIC_API_KEY"), Anthropic::BASE),
         Vendor::OpenAi => (Some("OPENAI_API_KEY"), OpenAi::BASE),
         Vendor::Azure => (Some("AZURE_OPENAI_API_KEY"), ""),
-        Vendor::Gemini => (Some("GEMINI_API_KEY"), OpenAi::GEMINI),
+        Vendor::Gemini => (Some("GEMINI_API_KEY"), OpenAi::GEMINI_BASE),
         Vendor::Ollama | Vendor::Bedrock => (None, ""),
     };
     let key = variable.and_then(env_var);
@@ -235,7 +240,7 @@ fn endpoint_with_key(api: &Api) -> Result<(Endpoint, Client), Error> {
 
 /// Returns endpoint and credentials for Bedrock. Its own API key takes precedence over AWS keys, as
 /// in the AWS CLI.
-fn bedrock_access(api: &Api) -> Result<(String, bedrock::Access), Error> {
+fn bedrock_access(api: &Api) -> Result<(String, bedrock::Credentials), Error> {
     let base = api
         .base
         .clone()
@@ -245,7 +250,7 @@ fn bedrock_access(api: &Api) -> Result<(String, bedrock::Access), Error> {
         let name = api.region.clone().or_else(|| env_var("AWS_REGION"));
         let name = name.or_else(|| env_var("AWS_DEFAULT_REGION"));
         let region = name.as_deref().and_then(bedrock::Region::new);
-        region.ok_or_else(|| Error::NoClient {
+        region.ok_or_else(|| Error::ClientUnavailable {
             provider: Vendor::Bedrock.name(),
             reason: "it needs a region like `eu-west-1`, as `runtime.region` or in `AWS_REGION`"
                 .into(),
@@ -256,20 +261,20 @@ fn bedrock_access(api: &Api) -> Result<(String, bedrock::Access), Error> {
         variable,
     };
     let access = if let Some(key) = env_var("AWS_BEARER_TOKEN_BEDROCK") {
-        bedrock::Access::Bearer(key)
+        bedrock::Credentials::Bearer(key)
     } else {
         match (
             env_var("AWS_ACCESS_KEY_ID"),
             env_var("AWS_SECRET_ACCESS_KEY"),
         ) {
-            (Some(id), Some(secret)) => bedrock::Access::Keys {
+            (Some(id), Some(secret)) => bedrock::Credentials::AccessKey {
                 id,
                 secret,
                 session: env_var("AWS_SESSION_TOKEN"),
                 region: region()?,
             },
             (Some(_), None) => return Err(missing("AWS_SECRET_ACCESS_KEY")),
-            (None, _) if base.is_some() => bedrock::Access::Open,
+            (None, _) if base.is_some() => bedrock::Credentials::Anonymous,
             (None, _) => return Err(missing("AWS_ACCESS_KEY_ID")),
         }
     };
@@ -282,12 +287,12 @@ fn bedrock_access(api: &Api) -> Result<(String, bedrock::Access), Error> {
 
 /// The folder in which a CLI agent stores its conversations: from its environment variable, else
 /// its default folder in the user's home.
-fn data_folder(program: Program) -> Result<PathBuf, Error> {
+fn data_folder(program: CliAgentKind) -> Result<PathBuf, Error> {
     let (variable, below) = match program {
-        Program::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude"),
-        Program::Codex => ("CODEX_HOME", ".codex"),
-        Program::Acp => {
-            return Err(Error::NoClient {
+        CliAgentKind::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude"),
+        CliAgentKind::Codex => ("CODEX_HOME", ".codex"),
+        CliAgentKind::Acp => {
+            return Err(Error::ClientUnavailable {
                 provider: program.as_str(),
                 reason: "where it keeps its conversations is its own affair".into(),
             });
@@ -296,7 +301,7 @@ fn data_folder(program: Program) -> Result<PathBuf, Error> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let home = set(variable).map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(set("HOME")?).join(below)));
-    home.ok_or_else(|| Error::NoClient {
+    home.ok_or_else(|| Error::ClientUnavailable {
         provider: program.as_str(),
         reason: format!("neither {variable} nor HOME is set"),
     })
@@ -306,17 +311,17 @@ impl MachineDrivers {
     /// Creates the driver of a CLI agent that is known by name.
     fn program(
         &self,
-        program: Program,
+        program: CliAgentKind,
         model: Option<&String>,
-    ) -> Result<Arc<dyn Companion>, Error> {
+    ) -> Result<Arc<dyn CliAgent>, Error> {
         let setup = |default| self.setup(program, model, default);
         Ok(match program {
-            Program::ClaudeCode => {
+            CliAgentKind::ClaudeCode => {
                 Arc::new(ClaudeCode::new(setup("claude")?, Arc::clone(&self.clock)))
             }
-            Program::Codex => Arc::new(Codex::new(setup("codex")?, Arc::clone(&self.clock))),
-            Program::Acp => {
-                return Err(Error::NoClient {
+            CliAgentKind::Codex => Arc::new(Codex::new(setup("codex")?, Arc::clone(&self.clock))),
+            CliAgentKind::Acp => {
+                return Err(Error::ClientUnavailable {
                     provider: program.as_str(),
                     reason: "only a spec says how it is started".into(),
                 });
@@ -327,7 +332,7 @@ impl MachineDrivers {
     /// How to start a CLI agent that is found by its default name.
     fn setup(
         &self,
-        program: Program,
+        program: CliAgentKind,
         model: Option<&String>,
         default: &str,
     ) -> Result<Setup, Error> {
@@ -337,22 +342,22 @@ impl MachineDrivers {
             program: settings.program.unwrap_or_else(|| default.to_owned()),
             home: data_folder(program)?,
             permissions: self.permissions.unwrap_or(settings.permissions),
-            allow: settings.allow,
+            allowed_tools: settings.allow,
             window: settings.window,
             model: model.cloned(),
             service: self.service(settings.mcp),
-            warden: process_guard(),
+            guard: process_guard(),
         })
     }
 
     /// Segno's MCP server for an agent, unless the settings disable it.
-    fn service(&self, wanted: bool) -> Option<Service> {
+    fn service(&self, wanted: bool) -> Option<SegnoMcpServer> {
         self.service.clone().filter(|_| wanted)
     }
 
     /// Creates the driver of an agent that uses the Agent Client Protocol.
-    fn acp(&self, argv: &[String], folder: &Path) -> Arc<dyn Companion> {
-        let settings = self.programs.get(Program::Acp.as_str());
+    fn acp(&self, argv: &[String], folder: &Path) -> Arc<dyn CliAgent> {
+        let settings = self.programs.get(CliAgentKind::Acp.as_str());
         let default = settings.map(|settings| settings.permissions);
         let permissions = self.permissions.or(default).unwrap_or_default();
         let service = self.service(settings.is_none_or(|settings| settings.mcp));
@@ -361,8 +366,8 @@ impl MachineDrivers {
     }
 
     /// Creates the client of a model API. Its key comes only from the environment.
-    fn model(&self, api: &Api) -> Result<Speaker, Error> {
-        Ok(Speaker::Model(match api.vendor {
+    fn model(&self, api: &Api) -> Result<AgentDriver, Error> {
+        Ok(AgentDriver::Model(match api.vendor {
             Vendor::Anthropic => {
                 let (endpoint, client) = endpoint_with_key(api)?;
                 Arc::new(Anthropic::new(client, endpoint, inference(api)))
@@ -398,14 +403,14 @@ impl MachineDrivers {
             return Ok(web.clone());
         }
         let web = Web::new(self.reach.clone(), Arc::clone(&self.clock));
-        let web = web.map_err(|error| Error::NoClient {
+        let web = web.map_err(|error| Error::ClientUnavailable {
             provider: "tools",
             reason: error.message,
         })?;
         Ok(self.web.get_or_init(|| web).clone())
     }
 
-    fn scripted(&self, path: &Path) -> Result<Speaker, Error> {
+    fn scripted(&self, path: &Path) -> Result<AgentDriver, Error> {
         let unreadable = |reason: String| Error::Unreadable {
             path: path.to_owned(),
             reason,
@@ -427,7 +432,7 @@ impl MachineDrivers {
             None => None,
         };
         let scripted = Scripted::new(script, Arc::clone(&self.clock), ledger);
-        Ok(Speaker::Agent(Arc::new(scripted)))
+        Ok(AgentDriver::Stateless(Arc::new(scripted)))
     }
 }
 

@@ -4,25 +4,25 @@ use std::io::{self, BufRead, IsTerminal};
 use std::sync::{Arc, OnceLock};
 
 use segno_core::ports::Boxed;
-use segno_engine::{Nobody, People};
+use segno_engine::{Human, NoHuman};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::output::{prompt, stderr_line, suppress_live_line, text};
 
 /// Returns the user at the terminal. Without a terminal, or if the output is JSON for a program,
 /// there is none.
-pub(crate) fn at_terminal(json: bool) -> Arc<dyn People> {
+pub(crate) fn at_terminal(json: bool) -> Arc<dyn Human> {
     if !json && io::stdin().is_terminal() && io::stderr().is_terminal() {
         Arc::new(Terminal)
     } else {
-        Arc::new(Nobody)
+        Arc::new(NoHuman)
     }
 }
 
 struct Terminal;
 
-impl People for Terminal {
-    fn anyone(&self) -> bool {
+impl Human for Terminal {
+    fn is_present(&self) -> bool {
         true
     }
 

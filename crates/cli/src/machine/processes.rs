@@ -44,7 +44,7 @@ impl Processes for MachineProcesses {
         let here = self.current();
         if owner.boot.is_empty() || (&owner.boot, &owner.namespace) != (&here.boot, &here.namespace)
         {
-            return Liveness::OutOfSight;
+            return Liveness::Unobservable;
         }
         match stat(owner.pid) {
             // The pid may have been reused by another process.
@@ -61,7 +61,7 @@ impl Processes for MachineProcesses {
         }
     }
 
-    fn end(&self, owner: &Owner) -> io::Result<()> {
+    fn kill(&self, owner: &Owner) -> io::Result<()> {
         let pid = i32::try_from(owner.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else { return Ok(()) };
         let process = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -133,10 +133,10 @@ mod tests {
         let options = rustix::process::WaitOptions::UNTRACED;
         rustix::process::waitpid(Some(pid), options).unwrap();
         assert_eq!(processes.liveness(&owner), Liveness::Stopped);
-        processes.end(&owner).unwrap();
+        processes.kill(&owner).unwrap();
         assert_eq!(processes.liveness(&owner), Liveness::Gone);
         child.wait().unwrap();
-        processes.end(&owner).unwrap();
+        processes.kill(&owner).unwrap();
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
             ..owner(child.id())
         };
         assert_eq!(processes.liveness(&earlier), Liveness::Gone);
-        processes.end(&earlier).unwrap();
+        processes.kill(&earlier).unwrap();
         assert_eq!(processes.liveness(&owner(child.id())), Liveness::Running);
         drop(child.stdin.take());
         child.wait().unwrap();
@@ -168,7 +168,7 @@ mod tests {
                 ..here.clone()
             },
         ] {
-            assert_eq!(processes.liveness(&owner), Liveness::OutOfSight);
+            assert_eq!(processes.liveness(&owner), Liveness::Unobservable);
         }
         assert_eq!(processes.liveness(&here), Liveness::Running);
     }

@@ -9,12 +9,12 @@ use segno_core::digest::Digest;
 use segno_core::error::Diagnose;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::snapshot::{
-    Captured, Change, Error, Left, Progress, Restore, Restored, Rules, Sight, Size, Snapshots,
-    Sort, Swept,
+    Captured, Change, ChangeKind, Error, OmittedPath, Progress, Restore, Restored, Rules, Size,
+    Snapshots, Swept, WorkspaceStatus,
 };
 use segno_core::time::Timestamp;
 use segno_snapshot::scope::Evidence;
-use segno_snapshot::{Difference, Request, Trust, Vault, Why};
+use segno_snapshot::{Difference, Request, SnapshotStore, Trust, Why};
 
 use crate::machine::Keyring;
 
@@ -61,7 +61,7 @@ impl MachineSnapshots {
         &self,
         progress: &Progress,
         work: impl FnOnce(
-            &Vault,
+            &SnapshotStore,
             &(dyn Fn(segno_snapshot::Progress) + Sync),
         ) -> Result<T, segno_snapshot::Error>
         + Send
@@ -88,7 +88,7 @@ impl MachineSnapshots {
     /// Like `with`, without progress.
     pub(super) async fn without_progress<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Vault) -> Result<T, segno_snapshot::Error> + Send + 'static,
+        work: impl FnOnce(&SnapshotStore) -> Result<T, segno_snapshot::Error> + Send + 'static,
     ) -> Result<T, Error> {
         self.with(&|_, _| {}, |store, _| work(store)).await
     }
@@ -99,13 +99,13 @@ fn with_store_at<T>(
     root: &Path,
     keyring: &Keyring,
     work: impl FnOnce(
-        &Vault,
+        &SnapshotStore,
         &(dyn Fn(segno_snapshot::Progress) + Sync),
     ) -> Result<T, segno_snapshot::Error>,
     progress: &(dyn Fn(segno_snapshot::Progress) + Sync),
 ) -> Result<T, Error> {
     let cipher = keyring.cipher().map_err(|error| to_port_error(&error))?;
-    let opened = Vault::open_with(root, cipher);
+    let opened = SnapshotStore::open_with(root, cipher);
     let done = opened.and_then(|store| work(&store, progress));
     done.map_err(|error| to_port_error(&error))
 }
@@ -114,13 +114,13 @@ fn with_store_at<T>(
 pub(super) fn captured(captured: &segno_snapshot::Captured) -> Captured {
     let (mut skipped, mut left_out) = (Vec::new(), Vec::new());
     for one in &captured.skipped {
-        let left = Left {
+        let left = OmittedPath {
             path: text(&one.path),
-            why: one.why.to_string(),
+            reason: one.why.to_string(),
         };
         match &one.why {
-            Why::Rule(rule) => left_out.push(Left {
-                why: rule.clone(),
+            Why::Rule(rule) => left_out.push(OmittedPath {
+                reason: rule.clone(),
                 ..left
             }),
             _ => skipped.push(left),
@@ -133,7 +133,7 @@ pub(super) fn captured(captured: &segno_snapshot::Captured) -> Captured {
         written: captured.stored_bytes,
         unstable: captured.unstable.iter().map(|path| text(path)).collect(),
         skipped,
-        left_out,
+        excluded: left_out,
         repositories: Vec::new(),
     }
 }
@@ -157,7 +157,7 @@ impl Snapshots for MachineSnapshots {
         since: Option<&'a str>,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Captured, Error>> {
-        let (rules, since) = (self.rules.with(rules), since.map(str::to_owned));
+        let (rules, since) = (self.rules.merged(rules), since.map(str::to_owned));
         let (folder, user_home) = (folder.to_owned(), self.user_home.clone());
         let clock = Arc::clone(&self.clock);
         Box::pin(self.with(progress, move |store, progress| {
@@ -185,10 +185,10 @@ impl Snapshots for MachineSnapshots {
     ) -> Boxed<'a, Result<Restored, Error>> {
         let (folder, user_home) = (folder.to_owned(), self.user_home.clone());
         let clock = Arc::clone(&self.clock);
-        let rules = self.rules.with(&options.rules);
+        let rules = self.rules.merged(&options.rules);
         Box::pin(self.with(progress, move |store, progress| {
             let scope = scope(&folder, &rules);
-            if options.dry {
+            if options.dry_run {
                 let request = Request {
                     home: user_home.as_deref(),
                     scope: &scope,
@@ -205,7 +205,7 @@ impl Snapshots for MachineSnapshots {
                 } else {
                     Trust::Content
                 },
-                seen: options.seen,
+                target_snapshot: options.current,
                 ..segno_snapshot::Restore::default()
             };
             let restored = store.restore(snapshot, &folder, &how, progress)?;
@@ -215,7 +215,7 @@ impl Snapshots for MachineSnapshots {
                 bytes: restored.bytes,
                 unchanged: restored.unchanged,
                 removed: restored.removed.iter().map(|path| text(path)).collect(),
-                set_aside: restored.set_aside.iter().map(|path| text(path)).collect(),
+                disarmed: restored.disarmed.iter().map(|path| text(path)).collect(),
             })
         }))
     }
@@ -247,11 +247,11 @@ impl Snapshots for MachineSnapshots {
         Box::pin(self.without_progress(move |store| {
             let change = |change: &segno_snapshot::Change| Change {
                 path: text(&change.path),
-                sort: match change.what {
-                    Difference::Added => Sort::Added,
-                    Difference::Removed => Sort::Removed,
-                    Difference::Mode => Sort::Mode,
-                    Difference::Content | Difference::Type => Sort::Changed,
+                kind: match change.what {
+                    Difference::Added => ChangeKind::Added,
+                    Difference::Removed => ChangeKind::Removed,
+                    Difference::Mode => ChangeKind::Mode,
+                    Difference::Content | Difference::Type => ChangeKind::Changed,
                 },
             };
             Ok(store.diff(from, to)?.iter().map(change).collect())
@@ -262,29 +262,33 @@ impl Snapshots for MachineSnapshots {
         Box::pin(self.without_progress(move |store| store.read(snapshot, &path)))
     }
 
-    fn commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>> {
+    fn head_commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>> {
         let asked = tokio::task::spawn_blocking(move || segno_snapshot::git::head(&folder));
         Box::pin(async { asked.await.expect("a few files are read") })
     }
 
-    fn look(&self, folder: PathBuf, since: Option<String>) -> Boxed<'_, Sight> {
+    fn workspace_status(
+        &self,
+        folder: PathBuf,
+        since: Option<String>,
+    ) -> Boxed<'_, WorkspaceStatus> {
         let asked = tokio::task::spawn_blocking(move || {
-            segno_snapshot::git::sight(&folder, since.as_deref(), GIT_TIMEOUT)
+            segno_snapshot::git::workspace_status(&folder, since.as_deref(), GIT_TIMEOUT)
         });
         Box::pin(async {
             let (repository, changed) = asked.await.expect("git is given a time").unzip();
-            Sight {
+            WorkspaceStatus {
                 repository,
                 changed: changed.unwrap_or_default(),
             }
         })
     }
 
-    fn keep(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
+    fn put_files(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
         Box::pin(self.without_progress(move |store| store.keep(&papers)))
     }
 
-    fn keep_file(
+    fn put_file(
         &self,
         name: String,
         file: PathBuf,
@@ -303,8 +307,8 @@ impl Snapshots for MachineSnapshots {
         }))
     }
 
-    fn room(&self) -> Boxed<'_, Result<u64, Error>> {
-        Box::pin(self.without_progress(Vault::room))
+    fn total_size(&self) -> Boxed<'_, Result<u64, Error>> {
+        Box::pin(self.without_progress(SnapshotStore::room))
     }
 
     fn sweep(
@@ -315,13 +319,13 @@ impl Snapshots for MachineSnapshots {
     ) -> Boxed<'_, Result<Swept, Error>> {
         let now = self.clock.now();
         Box::pin(self.without_progress(move |store| {
-            let snapshots = store.keep_only(&kept, before)?;
+            let snapshots = store.unlist_except(&kept, before)?;
             let swept = store.gc(now, grace)?;
             Ok(Swept {
                 busy: swept.busy,
                 snapshots,
                 freed: swept.bytes,
-                waiting: swept.thrown,
+                waiting: swept.trashed,
             })
         }))
     }
@@ -329,7 +333,7 @@ impl Snapshots for MachineSnapshots {
 
 /// A dry run of a restore: captures the folder as it is and compares it.
 fn dry_run(
-    store: &Vault,
+    store: &SnapshotStore,
     snapshot: Digest,
     request: &Request<'_>,
     exact: bool,

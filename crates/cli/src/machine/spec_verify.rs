@@ -4,12 +4,12 @@ use std::path::Path;
 
 use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::Boxed;
-use segno_core::tool::{Class, Offer, Tools};
+use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use segno_engine::spec::{self, Fault};
 use serde_json::{Value, json};
 
 pub(super) struct SpecVerify {
-    offers: [Offer; 1],
+    offers: [OfferedTool; 1],
 }
 
 impl SpecVerify {
@@ -32,16 +32,16 @@ impl SpecVerify {
             }),
         };
         Self {
-            offers: [Offer {
+            offers: [OfferedTool {
                 tool,
-                class: Class::ReadOnly,
+                class: EffectClass::ReadOnly,
             }],
         }
     }
 }
 
 impl Tools for SpecVerify {
-    fn offers(&self) -> &[Offer] {
+    fn offered_tools(&self) -> &[OfferedTool] {
         &self.offers
     }
 

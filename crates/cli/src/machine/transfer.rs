@@ -1,34 +1,34 @@
 //! Transfers packs and manifests between the local snapshot store and a remote.
 
-use segno_core::carry::{Carry, Draft, Load, Papers, Part};
 use segno_core::digest::Digest;
 use segno_core::ports::Boxed;
 use segno_core::snapshot::Error;
+use segno_core::transfer::{Attachments, Draft, Part, PartSet, Transfer};
 
 use super::MachineSnapshots;
 
-impl Carry for MachineSnapshots {
-    fn load(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<Load, Error>> {
+impl Transfer for MachineSnapshots {
+    fn collect_parts(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<PartSet, Error>> {
         Box::pin(self.without_progress(move |store| store.load(&snapshots)))
     }
 
-    fn lacking(&self, parts: Vec<Part>) -> Boxed<'_, Result<Vec<Part>, Error>> {
+    fn missing_parts(&self, parts: Vec<Part>) -> Boxed<'_, Result<Vec<Part>, Error>> {
         Box::pin(self.without_progress(move |store| store.lacking(&parts)))
     }
 
-    fn draft(&self) -> Boxed<'_, Result<Draft, Error>> {
-        Box::pin(self.without_progress(segno_snapshot::Vault::draft))
+    fn new_draft(&self) -> Boxed<'_, Result<Draft, Error>> {
+        Box::pin(self.without_progress(segno_snapshot::SnapshotStore::draft))
     }
 
-    fn adopt(&self, part: Part, draft: Draft) -> Boxed<'_, Result<(), Error>> {
+    fn import_part(&self, part: Part, draft: Draft) -> Boxed<'_, Result<(), Error>> {
         Box::pin(self.without_progress(move |store| store.adopt(&part, &draft)))
     }
 
-    fn enlist(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<(), Error>> {
+    fn register_snapshots(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<(), Error>> {
         Box::pin(self.without_progress(move |store| store.enlist(&snapshots)))
     }
 
-    fn papers(&self, snapshot: Digest) -> Boxed<'_, Result<Papers, Error>> {
+    fn attachments(&self, snapshot: Digest) -> Boxed<'_, Result<Attachments, Error>> {
         Box::pin(self.without_progress(move |store| store.papers(snapshot)))
     }
 }

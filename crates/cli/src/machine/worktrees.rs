@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use segno_core::ports::Boxed;
-use segno_core::worktree::{Deed, Error, Ground, Made, Plot, Worktrees};
-use segno_snapshot::git::work as git_work;
+use segno_core::worktree::{
+    CommitOutcome, CommitRequest, Error, NewWorktree, RepositoryInfo, Worktrees,
+};
+use segno_snapshot::git::worktree as git_work;
 
 pub(crate) struct MachineWorktrees;
 
@@ -19,16 +21,20 @@ fn run_blocking<'a, T: Send + 'static>(
 }
 
 impl Worktrees for MachineWorktrees {
-    fn survey(&self, folder: PathBuf) -> Boxed<'_, Result<Ground, Error>> {
-        run_blocking(move || git_work::survey(&folder))
+    fn inspect(&self, folder: PathBuf) -> Boxed<'_, Result<RepositoryInfo, Error>> {
+        run_blocking(move || git_work::inspect(&folder))
     }
 
-    fn branch(&self, folder: PathBuf, branch: String) -> Boxed<'_, Result<Option<String>, Error>> {
-        run_blocking(move || git_work::branch(&folder, &branch))
+    fn branch_commit(
+        &self,
+        folder: PathBuf,
+        branch: String,
+    ) -> Boxed<'_, Result<Option<String>, Error>> {
+        run_blocking(move || git_work::branch_commit(&folder, &branch))
     }
 
-    fn branch_off(&self, plot: Plot) -> Boxed<'_, Result<(), Error>> {
-        run_blocking(move || git_work::branch_off(&plot))
+    fn create_worktree(&self, plot: NewWorktree) -> Boxed<'_, Result<(), Error>> {
+        run_blocking(move || git_work::create_worktree(&plot))
     }
 
     fn diff(
@@ -40,7 +46,7 @@ impl Worktrees for MachineWorktrees {
         run_blocking(move || git_work::diff(&folder, &since, limit))
     }
 
-    fn commit(&self, deed: Deed) -> Boxed<'_, Result<Made, Error>> {
+    fn commit(&self, deed: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>> {
         run_blocking(move || git_work::commit(&deed))
     }
 }

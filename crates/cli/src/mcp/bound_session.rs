@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use segno_core::id::SessionId;
 use segno_core::lease::{Liveness, Owner};
-use segno_core::memo::Source;
+use segno_core::note::Source;
 use segno_core::redact::Redactor;
 use segno_core::session::Summary;
 use segno_core::step::Path;
-use segno_engine::memos::Author;
-use segno_engine::{World, sessions};
+use segno_engine::notes::Author;
+use segno_engine::{Env, sessions};
 use tokio::sync::{Mutex, OnceCell};
 
 use crate::context::{Context, Persistence, own_environment, workspace};
@@ -24,7 +24,7 @@ pub(crate) struct BoundSession {
     reference: Option<String>,
     path: Option<Path>,
     agent: String,
-    open: OnceCell<(World, SessionId)>,
+    open: OnceCell<(Env, SessionId)>,
     /// Keeps notes in the order in which they arrived.
     pub(super) write_order: Mutex<()>,
 }
@@ -49,13 +49,13 @@ impl BoundSession {
 
     /// Returns the current state of the session. If it could not be opened, the next call tries
     /// again.
-    pub(super) async fn session(&self) -> Result<(&World, Summary), Failure> {
+    pub(super) async fn session(&self) -> Result<(&Env, Summary), Failure> {
         let (env, session) = self.open.get_or_try_init(|| self.open()).await?;
         let summary = env.store.summary(*session).await;
         Ok((env, summary.map_err(segno_engine::Error::from)?))
     }
 
-    async fn open(&self) -> Result<(World, SessionId), Failure> {
+    async fn open(&self) -> Result<(Env, SessionId), Failure> {
         let (env, _) = self.context.env(Persistence::Home)?;
         let session = self.find(&env).await?.id;
         let lease = env.store.lease(session).await;
@@ -64,10 +64,10 @@ impl BoundSession {
         // Some CLI agents do not pass their environment on. The secrets in the owner's environment
         // must be known to be redacted (P12).
         let redactor = Arc::new(Redactor::new(own_environment().chain(owner_variables)));
-        Ok((World { redactor, ..env }, session))
+        Ok((Env { redactor, ..env }, session))
     }
 
-    async fn find(&self, env: &World) -> Result<Summary, Failure> {
+    async fn find(&self, env: &Env) -> Result<Summary, Failure> {
         if let Some(reference) = &self.reference {
             return Ok(sessions::find(env, reference).await?);
         }
@@ -101,7 +101,7 @@ impl BoundSession {
 }
 
 /// The environment of the process that runs the session, if it runs on this machine.
-fn owner_environment(env: &World, owner: &Owner) -> Vec<(String, String)> {
+fn owner_environment(env: &Env, owner: &Owner) -> Vec<(String, String)> {
     if env.processes.liveness(owner) != Liveness::Running {
         return Vec::new();
     }

@@ -1,7 +1,7 @@
 //! The resources of the MCP server: the resume context, and its parts by category.
 
-use segno_engine::brief;
 use segno_engine::details::{self, Category};
+use segno_engine::resume_context;
 use serde_json::{Map, Value, json};
 
 use super::BoundSession;
@@ -99,13 +99,13 @@ async fn text(bound: &BoundSession, part: Part) -> Result<String, Failure> {
     let (env, summary) = bound.session().await?;
     match part {
         Part::Context => {
-            let whole = brief::gather(env, summary).await?;
+            let whole = resume_context::collect(env, summary).await?;
             let text = whole.edited.clone();
-            let text = text.unwrap_or_else(|| whole.brief().text());
-            Ok(brief::quoted(&text, &*env.random))
+            let text = text.unwrap_or_else(|| whole.compile().text());
+            Ok(resume_context::quote(&text, &*env.random))
         }
         Part::Category(category) => {
-            let page = details::read(env, &summary, category, None, details::MOST).await?;
+            let page = details::read(env, &summary, category, None, details::MAX_ITEMS).await?;
             let next = page.next.map(|cursor| cursor.to_string());
             Ok(json!({"items": page.items, "next": next}).to_string())
         }

@@ -1,14 +1,16 @@
 //! Summarizes the messages of agents in one line.
 
-use segno_core::conversation::{Entry, Notice, Outcome, Said, Utterance, words};
-use segno_core::journal::{AgentSaid, Text};
+use segno_core::conversation::{
+    AssistantPart, ConversationItem, ItemContent, Notice, Outcome, plain_text,
+};
+use segno_core::journal::{AgentMessages, Text};
 
 /// Maximum length of one message, in bytes.
 const SHOWN: usize = 100;
 
 /// Summarizes the messages of an event.
-pub(crate) fn summarize(event: &AgentSaid) -> String {
-    let entries: Vec<Entry> = match &event.entries {
+pub(crate) fn summarize(event: &AgentMessages) -> String {
+    let entries: Vec<ConversationItem> = match &event.items {
         Text::Inline(text) => serde_json::from_str(text).unwrap_or_default(),
         Text::Blob { bytes, .. } => return format!("says something of {bytes} bytes"),
     };
@@ -23,35 +25,38 @@ pub(crate) fn summarize(event: &AgentSaid) -> String {
     }
 }
 
-fn describe(entry: &Entry) -> Vec<String> {
-    match &entry.said {
-        Said::User { parts, .. } => vec![format!("is told: {}", line(&words(parts)))],
-        Said::Assistant { parts, .. } => parts.iter().filter_map(describe_part).collect(),
-        Said::Result(answer) => {
+fn describe(entry: &ConversationItem) -> Vec<String> {
+    match &entry.content {
+        ItemContent::User { parts, .. } => vec![format!("is told: {}", line(&plain_text(parts)))],
+        ItemContent::Assistant { parts, .. } => parts.iter().filter_map(describe_part).collect(),
+        ItemContent::Result(answer) => {
             let how = match answer.outcome {
                 Outcome::Failed => "failed",
-                Outcome::Succeeded | Outcome::Unsaid => "answered",
+                Outcome::Succeeded | Outcome::Unknown => "answered",
             };
-            vec![format!("a tool {how}: {}", line(&words(&answer.parts)))]
+            vec![format!(
+                "a tool {how}: {}",
+                line(&plain_text(&answer.parts))
+            )]
         }
-        Said::Compaction { .. } => vec!["sums up what was said".to_owned()],
-        Said::Notice { notice, text } => vec![match notice {
+        ItemContent::Compaction { .. } => vec!["sums up what was said".to_owned()],
+        ItemContent::Notice { notice, text } => vec![match notice {
             Notice::Interrupted => "is interrupted".to_owned(),
             Notice::Error => format!("has trouble: {}", line(text)),
         }],
-        Said::Usage { .. } | Said::Raw { .. } => Vec::new(),
+        ItemContent::Usage { .. } | ItemContent::Raw { .. } => Vec::new(),
     }
 }
 
-fn describe_part(part: &Utterance) -> Option<String> {
+fn describe_part(part: &AssistantPart) -> Option<String> {
     match part {
-        Utterance::Text { text } => Some(format!("says: {}", line(text))),
-        Utterance::Thinking { .. } => Some("thinks".to_owned()),
-        Utterance::Call(call) => {
+        AssistantPart::Text { text } => Some(format!("says: {}", line(text))),
+        AssistantPart::Thinking { .. } => Some("thinks".to_owned()),
+        AssistantPart::Call(call) => {
             let input = call.input.to_string();
             Some(format!("uses {} {}", call.name, line(&input)))
         }
-        Utterance::Raw { .. } => None,
+        AssistantPart::Raw { .. } => None,
     }
 }
 

@@ -1,10 +1,10 @@
 //! The stable formats of `--json`. `docs/formats/json.md` describes them. Adding a field is
 //! allowed; changing or removing one needs a new `v`.
 
-use segno_core::companion::{Gauge, Program};
+use segno_core::cli_agent::{CliAgentKind, ContextUsage};
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, Suspension, Text};
-use segno_core::memo::{Handoff, Item, Shelf};
+use segno_core::journal::{Event, JournalEvent, Suspension, Text};
+use segno_core::note::{Handoff, NoteContent, NoteList};
 use segno_core::session::{Status, Summary};
 use segno_core::state::State;
 use segno_core::step::Path;
@@ -13,9 +13,9 @@ use segno_core::time::Timestamp;
 use segno_core::usage::{Cost, Usage};
 use segno_engine::Outcome;
 use segno_engine::adopt::{self, Adopted};
-use segno_engine::fork::Foreseen;
-use segno_engine::plan::{Climb, Plan, StepPlan, Way};
-use segno_engine::sessions::{Listed, Shown, StepStanding};
+use segno_engine::fork::ForkPlan;
+use segno_engine::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
+use segno_engine::sessions::{ListedSession, SessionDetails, StepStatus};
 use serde_json::{Map, Value, json};
 
 /// The version of all formats in this module.
@@ -40,7 +40,7 @@ pub(crate) fn escape_control(json: &str) -> String {
 }
 
 /// A journal event: its position and its fields.
-pub(crate) fn entry(session: SessionId, entry: &Entry) -> Value {
+pub(crate) fn entry(session: SessionId, entry: &JournalEvent) -> Value {
     let mut line = object(entry.event.kind());
     line.insert("session".into(), session.to_string().into());
     line.insert("seq".into(), entry.seq.0.into());
@@ -57,7 +57,7 @@ pub(crate) fn entry(session: SessionId, entry: &Entry) -> Value {
             }
             line.insert("usage".into(), usage(&event.usage))
         }
-        Event::AgentSaid(event) => line.insert("usage".into(), usage(&event.usage)),
+        Event::AgentMessages(event) => line.insert("usage".into(), usage(&event.usage)),
         _ => None,
     };
     Value::Object(line)
@@ -126,7 +126,7 @@ pub(crate) fn exchange(outcome: &Outcome, used: &Usage) -> Value {
         "name": outcome.name,
         "run": outcome.run,
         "status": state.status,
-        "message": state.chat.as_ref().map(|chat| chat.next.saturating_sub(1)),
+        "message": state.chat.as_ref().map(|chat| chat.next_number.saturating_sub(1)),
         "answer": outcome.output,
         "ending": state.chat.as_ref().and_then(|chat| chat.ending),
         "usage": usage(used),
@@ -153,7 +153,7 @@ pub(crate) fn chat(state: &State) -> Value {
 }
 
 /// A session in a list, and the rate limit that it waits for.
-pub(crate) fn session_line(listed: &Listed, waits: Option<(&Path, &Suspension)>) -> Value {
+pub(crate) fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspension)>) -> Value {
     let summary = &listed.summary;
     json!({
         "v": V,
@@ -161,7 +161,7 @@ pub(crate) fn session_line(listed: &Listed, waits: Option<(&Path, &Suspension)>)
         "session": summary.id,
         "name": summary.name,
         "session_kind": summary.kind,
-        "status": listed.standing,
+        "status": listed.status,
         "workspace": summary.workspace,
         "created_at": summary.created_at.to_string(),
         "updated_at": summary.updated_at.to_string(),
@@ -169,7 +169,7 @@ pub(crate) fn session_line(listed: &Listed, waits: Option<(&Path, &Suspension)>)
         "entries": summary.head.seq,
         "spec_digest": summary.spec_digest,
         "suspended": waits.map(|(path, suspension)| suspended(Some(path), suspension)),
-        "owner": listed.lease.owner.as_ref().filter(|_| listed.standing == Status::Running).map(|owner| json!({
+        "owner": listed.lease.owner.as_ref().filter(|_| listed.status == Status::Running).map(|owner| json!({
             "host": owner.host,
             "pid": owner.pid,
             "since": listed.lease.since.to_string(),
@@ -180,13 +180,13 @@ pub(crate) fn session_line(listed: &Listed, waits: Option<(&Path, &Suspension)>)
 
 /// Numbers of notes by type and state.
 pub(crate) fn note_counts(handoff: &Handoff) -> Value {
-    fn open<T: Item>(shelf: &Shelf<T>) -> usize {
-        let open = shelf.standing().filter(|kept| !kept.memo.is_settled());
+    fn open<T: NoteContent>(shelf: &NoteList<T>) -> usize {
+        let open = shelf.active().filter(|kept| !kept.note.is_resolved());
         open.count()
     }
-    let tests = handoff.tests.as_ref().map(|kept| &kept.memo);
+    let tests = handoff.tests.as_ref().map(|kept| &kept.note);
     json!({
-        "decisions": handoff.decisions.standing().count(),
+        "decisions": handoff.decisions.active().count(),
         "errors_unresolved": open(&handoff.errors),
         "feedback_open": open(&handoff.feedback),
         "todos_open": open(&handoff.todos),
@@ -195,7 +195,7 @@ pub(crate) fn note_counts(handoff: &Handoff) -> Value {
 }
 
 /// All details of a session, at `now`.
-pub(crate) fn session_details(shown: &Shown, now: Timestamp) -> Value {
+pub(crate) fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
     let state = &shown.state;
     let waits = state.suspended(now);
     let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
@@ -223,24 +223,24 @@ pub(crate) fn session_details(shown: &Shown, now: Timestamp) -> Value {
             "at": stopped.at.to_string(),
         })),
         "chat": chat(state),
-        "conversations": shown.talks.iter().map(|talk| json!({
+        "conversations": shown.conversations.iter().map(|talk| json!({
             "path": talk.path,
             "program": talk.program,
             "native": talk.native,
             "folder": talk.folder,
-            "rungs": talk.rungs,
+            "rungs": talk.strategies,
             "context": talk.context.map(context_usage),
-            "last_words": talk.last,
+            "last_words": talk.last_message,
         })).collect::<Vec<_>>(),
         "steps": shown.steps.iter().map(|step| {
-            let error = match &step.standing {
-                StepStanding::Failed(failure) => Some(failure),
+            let error = match &step.status {
+                StepStatus::Failed(failure) => Some(failure),
                 _ => None,
             };
             json!({
                 "path": step.path,
                 "agent": step.agent,
-                "status": step_status(&step.standing),
+                "status": step_status(&step.status),
                 "attempts": step.attempts,
                 "usage": usage(&step.usage),
                 "model_turns": step.turns,
@@ -255,7 +255,7 @@ pub(crate) fn session_details(shown: &Shown, now: Timestamp) -> Value {
 }
 
 /// The context usage of an agent.
-pub(crate) fn context_usage(gauge: Gauge) -> Value {
+pub(crate) fn context_usage(gauge: ContextUsage) -> Value {
     json!({
         "used": gauge.used,
         "window": gauge.window,
@@ -264,12 +264,12 @@ pub(crate) fn context_usage(gauge: Gauge) -> Value {
 }
 
 /// The result of importing a transcript.
-pub(crate) fn adopted(file: &std::path::Path, program: Program, adopted: &Adopted) -> Value {
+pub(crate) fn adopted(file: &std::path::Path, program: CliAgentKind, adopted: &Adopted) -> Value {
     let (outcome, reason) = match &adopted.outcome {
         adopt::Outcome::New => ("new", None),
         adopt::Outcome::Updated => ("updated", None),
         adopt::Outcome::Unchanged => ("unchanged", None),
-        adopt::Outcome::Left(reason) => ("left", Some(reason)),
+        adopt::Outcome::Skipped(reason) => ("left", Some(reason)),
         adopt::Outcome::Empty => ("empty", None),
     };
     json!({
@@ -290,15 +290,15 @@ pub(crate) fn adopted(file: &std::path::Path, program: Program, adopted: &Adopte
 }
 
 /// The word for the status of a step.
-pub(crate) fn step_status(standing: &StepStanding) -> &'static str {
+pub(crate) fn step_status(standing: &StepStatus) -> &'static str {
     match standing {
-        StepStanding::Finished => "finished",
-        StepStanding::InFlight => "in_flight",
-        StepStanding::Unknown => "unknown",
-        StepStanding::Failed(_) => "failed",
-        StepStanding::Discarded => "discarded",
-        StepStanding::Paused => "paused",
-        StepStanding::Waiting => "waiting",
+        StepStatus::Finished => "finished",
+        StepStatus::InFlight => "in_flight",
+        StepStatus::Unknown => "unknown",
+        StepStatus::Failed(_) => "failed",
+        StepStatus::Discarded => "discarded",
+        StepStatus::Paused => "paused",
+        StepStatus::Waiting => "waiting",
     }
 }
 
@@ -318,7 +318,7 @@ pub(crate) fn finding(finding: &Finding) -> Value {
 pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
     let mut line = object("resume_plan");
     let owner = plan.held_by.as_ref();
-    let repository = plan.sight.repository.as_ref();
+    let repository = plan.workspace_status.repository.as_ref();
     line.insert("session".into(), summary.id.to_string().into());
     line.insert("name".into(), summary.name.as_str().into());
     line.insert("status".into(), plan.status.as_str().into());
@@ -333,7 +333,7 @@ pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
             "folder": summary.workspace,
             "branch": repository.and_then(|repository| repository.branch.as_deref()),
             "commit": repository.and_then(|repository| repository.commit.as_deref()),
-            "changed": plan.sight.changed,
+            "changed": plan.workspace_status.changed,
             "drift": plan.drift,
         }),
     );
@@ -342,7 +342,7 @@ pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
 }
 
 /// What a fork would contain, and how it would be resumed.
-pub(crate) fn fork_plan(summary: &Summary, plan: &Foreseen) -> Value {
+pub(crate) fn fork_plan(summary: &Summary, plan: &ForkPlan) -> Value {
     let owner = plan.held_by.as_ref();
     let files = plan.replaced.as_ref();
     let files = files.map(|files| json!({"written": files.written, "removed": files.removed}));
@@ -372,11 +372,11 @@ fn planned(steps: &[StepPlan]) -> Value {
             "suspended".into(),
             json!(waits.map(|suspension| suspended(None, suspension))),
         );
-        match &step.way {
-            Way::Again => line.insert("way".into(), "again".into()),
-            Way::Journal => line.insert("way".into(), "journal".into()),
-            Way::Told => line.insert("way".into(), "told".into()),
-            Way::Ladder(climb) => {
+        match &step.continuation {
+            Continuation::Restart => line.insert("way".into(), "again".into()),
+            Continuation::Journal => line.insert("way".into(), "journal".into()),
+            Continuation::AsText => line.insert("way".into(), "told".into()),
+            Continuation::CliAgent(climb) => {
                 line.extend(strategy_fields(climb));
                 line.insert("way".into(), "ladder".into())
             }
@@ -387,20 +387,20 @@ fn planned(steps: &[StepPlan]) -> Value {
 }
 
 /// How a CLI agent would be resumed.
-fn strategy_fields(climb: &Climb) -> Map<String, Value> {
-    let because = climb.plan.because.iter();
+fn strategy_fields(climb: &CliAgentPlan) -> Map<String, Value> {
+    let because = climb.plan.rejected.iter();
     let because = because.map(|(rung, why)| json!({"rung": rung.as_str(), "reason": why}));
     let dollars = |cost: Option<Cost>| json!(cost.map(Cost::usd));
     let estimate = &climb.estimate;
     let Value::Object(line) = json!({
         "program": climb.program.as_str(),
-        "native": climb.native,
-        "rung": climb.plan.rung.as_str(),
+        "native": climb.conversation_id,
+        "rung": climb.plan.strategy.as_str(),
         "not": because.collect::<Vec<_>>(),
         "lost": climb.plan.lost,
         "moved_from": climb.moved_from,
-        "context_used": climb.gauge.map(|gauge| gauge.used),
-        "context_window": climb.gauge.and_then(|gauge| gauge.window),
+        "context_used": climb.context_usage.map(|gauge| gauge.used),
+        "context_window": climb.context_usage.and_then(|gauge| gauge.window),
         "tokens": estimate.tokens,
         "tokens_counted": estimate.counted,
         "cost_usd_warm": dollars(estimate.warm),

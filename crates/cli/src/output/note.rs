@@ -1,6 +1,6 @@
 //! Renders notes for users.
 
-use segno_core::memo::{Feedback, Memo};
+use segno_core::note::{Feedback, Note};
 
 use super::text::count;
 
@@ -8,41 +8,41 @@ use super::text::count;
 const SHOWN: usize = 120;
 
 /// Summarizes a note in one line.
-pub(crate) fn line(memo: &Memo) -> String {
+pub(crate) fn line(memo: &Note) -> String {
     match memo {
-        Memo::Decision(decision) => format!("decision: {}", short(&decision.text)),
-        Memo::Error(error) => format!("error ({}): {}", error.resolution, short(&error.text)),
-        Memo::Feedback(feedback) => {
+        Note::Decision(decision) => format!("decision: {}", short(&decision.text)),
+        Note::Error(error) => format!("error ({}): {}", error.resolution, short(&error.text)),
+        Note::Feedback(feedback) => {
             let comments = count(feedback.comments.len() as u64, "comment");
             format!("feedback: {}, {comments}", verdict(feedback))
         }
-        Memo::Todo(todo) => format!("todo ({}): {}", todo.progress, short(&todo.text)),
-        Memo::Tests(tests) => format!("tests ({}): {}", tests.phase, short(&tests.command)),
-        Memo::Todos(list) => format!("a list of {}", count(list.items.len() as u64, "thing")),
-        Memo::Files(files) => format!("files: {}", short(&files.paths.join(", "))),
+        Note::Todo(todo) => format!("todo ({}): {}", todo.progress, short(&todo.text)),
+        Note::Tests(tests) => format!("tests ({}): {}", tests.phase, short(&tests.command)),
+        Note::Todos(list) => format!("a list of {}", count(list.items.len() as u64, "thing")),
+        Note::Files(files) => format!("files: {}", short(&files.paths.join(", "))),
     }
 }
 
 /// Renders all fields of a note.
-pub(crate) fn fields(memo: &Memo) -> Vec<(&'static str, String)> {
+pub(crate) fn fields(memo: &Note) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     match memo {
-        Memo::Decision(decision) => {
+        Note::Decision(decision) => {
             lines.push(("decision", decision.text.clone()));
-            lines.push(("about", decision.matter.to_string()));
+            lines.push(("about", decision.decision_type.to_string()));
             lines.extend(decision.why.iter().map(|why| ("why", why.clone())));
             let others = decision.alternatives.iter();
             lines.extend(others.map(|other| ("not chosen", other.clone())));
         }
-        Memo::Error(error) => {
+        Note::Error(error) => {
             lines.push(("error", error.text.clone()));
-            lines.push(("type", error.sort.clone()));
+            lines.push(("type", error.kind.clone()));
             let subject = error.subject.iter();
             lines.extend(subject.map(|subject| ("about", subject.clone())));
             lines.push(("resolution", error.resolution.to_string()));
             lines.extend(error.notes.iter().map(|notes| ("notes", notes.clone())));
         }
-        Memo::Feedback(feedback) => {
+        Note::Feedback(feedback) => {
             lines.push(("feedback", verdict(feedback)));
             lines.push(("severity", feedback.severity.to_string()));
             let comments = feedback.comments.iter();
@@ -50,11 +50,11 @@ pub(crate) fn fields(memo: &Memo) -> Vec<(&'static str, String)> {
             let addressed = if feedback.addressed { "yes" } else { "no" };
             lines.push(("addressed", addressed.to_owned()));
         }
-        Memo::Todo(todo) => {
+        Note::Todo(todo) => {
             lines.push(("todo", todo.text.clone()));
             lines.push(("progress", todo.progress.to_string()));
         }
-        Memo::Tests(_) | Memo::Todos(_) | Memo::Files(_) => lines.push(("says", line(memo))),
+        Note::Tests(_) | Note::Todos(_) | Note::Files(_) => lines.push(("says", line(memo))),
     }
     lines
 }

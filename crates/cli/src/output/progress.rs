@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use segno_core::id::{CheckpointId, SessionId};
-use segno_core::journal::{Entry, Event, LimitNeared, StopMode, Suspension};
-use segno_core::ladder::Rung;
+use segno_core::journal::{Event, JournalEvent, LimitNeared, StopMode, Suspension};
 use segno_core::ports::Clock;
+use segno_core::resume::Strategy;
 use segno_core::state::Stopped;
 use segno_core::step::Path;
 use segno_core::time::{self, Timestamp};
@@ -77,7 +77,7 @@ impl Progress {
             return json_line(&json::result(outcome));
         }
         let (state, saved) = (&outcome.state, &outcome.saved);
-        let elapsed = time::human(self.clock.elapsed().saturating_sub(self.begun));
+        let elapsed = time::format_duration(self.clock.elapsed().saturating_sub(self.begun));
         let done = match &state.chat {
             Some(chat) => count(chat.messages, "message"),
             None => count(state.finished, "step"),
@@ -115,7 +115,7 @@ impl Progress {
         let of = inner
             .planned
             .map_or(String::new(), |planned| format!("/{planned}"));
-        let elapsed = time::human(self.clock.elapsed().saturating_sub(self.begun));
+        let elapsed = time::format_duration(self.clock.elapsed().saturating_sub(self.begun));
         let mut line = format!("{frame} {}{of} steps", inner.done + inner.skipped);
         if let Some((step, since)) = &inner.current {
             let so_far = self.clock.now().since(*since).as_secs();
@@ -137,7 +137,7 @@ impl Progress {
 }
 
 impl Observer for Progress {
-    fn entry(&self, session: SessionId, entry: &Entry) {
+    fn event(&self, session: SessionId, entry: &JournalEvent) {
         if self.style == Style::Json {
             return json_line(&json::entry(session, entry));
         }
@@ -159,7 +159,7 @@ impl Observer for Progress {
                     }
                 }
                 Event::ModelReplied(event) => inner.usage += event.usage,
-                Event::TalkShortened(event) => inner.usage += event.usage,
+                Event::ConversationCompacted(event) => inner.usage += event.usage,
                 _ => {}
             }
         }
@@ -218,7 +218,7 @@ fn suspended_step(path: &Path, suspension: &Suspension, since: Timestamp) -> (St
 }
 
 /// Describes a journal event in one line.
-pub(crate) fn describe(entry: &Entry) -> String {
+pub(crate) fn describe(entry: &JournalEvent) -> String {
     match &entry.event {
         Event::SessionCreated(event) => format!("session {} from {}", event.name, event.spec_path),
         Event::SessionForked(event) => format!(
@@ -248,7 +248,7 @@ pub(crate) fn describe(entry: &Entry) -> String {
         ),
         Event::StepStarted(event) => format!("  … {} {}", event.path, event.agent),
         Event::StepFinished(event) => {
-            let took = time::human(Duration::from_millis(event.elapsed_ms));
+            let took = time::format_duration(Duration::from_millis(event.elapsed_ms));
             join(
                 &[&format!("  ✓ {} {took}", event.path), &spent(&event.usage)],
                 " · ",
@@ -258,7 +258,7 @@ pub(crate) fn describe(entry: &Entry) -> String {
             let again = event.retry_in_ms.map(Duration::from_millis);
             let then = match (&event.suspended, again) {
                 (Some(suspension), _) => timestamp::suspended(suspension),
-                (None, Some(wait)) => format!("again in {}", time::human(wait)),
+                (None, Some(wait)) => format!("again in {}", time::format_duration(wait)),
                 (None, None) => "gives up".into(),
             };
             format!(
@@ -281,7 +281,7 @@ pub(crate) fn describe(entry: &Entry) -> String {
             ],
             " · ",
         ),
-        Event::TalkShortened(event) => join(
+        Event::ConversationCompacted(event) => join(
             &[
                 &format!("    {} summed up {} messages", event.path, event.messages),
                 &spent(&event.usage),
@@ -293,11 +293,11 @@ pub(crate) fn describe(entry: &Entry) -> String {
             let how = if event.is_error { "failed" } else { "is done" };
             format!("    {} {} {how}", event.path, event.tool)
         }
-        Event::AgentOpened(event) => {
-            let conversation = format!("{} conversation {}", event.program, event.native);
-            match event.rung {
+        Event::ConversationOpened(event) => {
+            let conversation = format!("{} conversation {}", event.program, event.native_id);
+            match event.strategy {
                 None => format!("    {} begins {conversation}", event.path),
-                Some(rung @ (Rung::Compiled | Rung::Other)) => {
+                Some(rung @ (Strategy::Summarized | Strategy::Handoff)) => {
                     format!(
                         "    {} goes on in a fresh {conversation} ({rung})",
                         event.path
@@ -306,15 +306,15 @@ pub(crate) fn describe(entry: &Entry) -> String {
                 Some(rung) => format!("    {} goes on with {conversation} ({rung})", event.path),
             }
         }
-        Event::AgentSaid(event) => {
+        Event::AgentMessages(event) => {
             format!("    {} {}", event.path, agent_messages::summarize(event))
         }
-        Event::TranscriptAdopted(event) => format!(
+        Event::TranscriptImported(event) => format!(
             "    {} has {} bytes of {} conversation {} from {}",
             event.path,
             number(event.bytes),
             event.program,
-            event.native,
+            event.native_id,
             event.file
         ),
         Event::StepPaused(event) => format!("  ‖ {} stopped between two turns", event.path),
@@ -329,11 +329,11 @@ pub(crate) fn describe(entry: &Entry) -> String {
         Event::ArtifactWritten(event) => {
             format!("  wrote {} ({} bytes)", event.path, number(event.bytes))
         }
-        Event::MemosWritten(event) => {
+        Event::NotesWritten(event) => {
             let said: Vec<String> = event
-                .memos
+                .notes
                 .iter()
-                .map(|written| note::line(&written.memo))
+                .map(|written| note::line(&written.note))
                 .collect();
             format!(
                 "  ✎ {} ({}) notes {}",
@@ -343,12 +343,12 @@ pub(crate) fn describe(entry: &Entry) -> String {
             )
         }
         Event::RunLost(event) => format!("run {} was lost", event.lost),
-        Event::BriefEdited(event) => format!("  ✎ {} edits what agents are told", event.by),
-        Event::MemoWithdrawn(event) => {
-            let memo = format!("  ✎ {} withdraws {}", event.by, event.memo);
+        Event::ResumeContextEdited(event) => format!("  ✎ {} edits what agents are told", event.by),
+        Event::NoteWithdrawn(event) => {
+            let memo = format!("  ✎ {} withdraws {}", event.by, event.note);
             join(&[&memo, event.reason.as_deref().unwrap_or_default()], ": ")
         }
-        Event::WorkspaceSeen(event) => format!(
+        Event::WorkspaceStatusRecorded(event) => format!(
             "the workspace is on {} with {}",
             event.branch.as_deref().unwrap_or("no branch"),
             count(event.changed, "changed file")

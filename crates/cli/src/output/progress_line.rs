@@ -50,18 +50,18 @@ impl Drop for ProgressLine {
 
 #[cfg(test)]
 mod tests {
-    use segno_testkit::clock::HandClock;
+    use segno_testkit::clock::ManualClock;
 
     use super::*;
 
     #[test]
     fn short_work_shows_no_progress_line() {
-        let clock = Arc::new(HandClock::default());
-        clock.turn(5000);
+        let clock = Arc::new(ManualClock::default());
+        clock.advance(5000);
         let line = ProgressLine::new(clock.clone());
-        clock.turn(999);
+        clock.advance(999);
         assert!(!line.is_long());
-        clock.turn(1);
+        clock.advance(1);
         assert!(line.is_long());
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use segno_core::session::Summary;
-use segno_engine::fork::Foreseen;
-use segno_engine::plan::{Climb, Estimate, Plan, StepPlan, Way};
+use segno_engine::fork::ForkPlan;
+use segno_engine::plan::{CliAgentPlan, Continuation, Estimate, Plan, StepPlan};
 use segno_engine::reconcile;
 
 use super::text::{count, number, sanitize};
@@ -32,7 +32,7 @@ pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
         out,
         "the folder {}{}",
         sanitize(&summary.workspace),
-        sanitize(&reconcile::described(&plan.sight))
+        sanitize(&reconcile::describe_status(&plan.workspace_status))
     );
     match &plan.drift {
         None => {}
@@ -52,7 +52,7 @@ pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
 }
 
 /// Renders what a fork would contain, and how it would be resumed.
-pub(crate) fn render_fork(summary: &Summary, plan: &Foreseen) -> String {
+pub(crate) fn render_fork(summary: &Summary, plan: &ForkPlan) -> String {
     let folder = plan.workspace.display().to_string();
     let mut out = format!(
         "session {} ({}) would be copied into {}, which would go on; it stays as it is\n",
@@ -118,13 +118,13 @@ fn render_step(out: &mut String, step: &StepPlan) {
         step.path,
         sanitize(&step.agent)
     );
-    match &step.way {
-        Way::Again => out.push_str("asked again from the beginning\n"),
-        Way::Journal => out.push_str(
+    match &step.continuation {
+        Continuation::Restart => out.push_str("asked again from the beginning\n"),
+        Continuation::Journal => out.push_str(
             "goes on from the journal; at most the model call that was in flight is made again\n",
         ),
-        Way::Told => out.push_str("taken over; told what was said and done so far\n"),
-        Way::Ladder(climb) => render_strategy(out, climb),
+        Continuation::AsText => out.push_str("taken over; told what was said and done so far\n"),
+        Continuation::CliAgent(climb) => render_strategy(out, climb),
     }
     if let Some(suspension) = &step.suspended {
         let _ = writeln!(
@@ -135,9 +135,9 @@ fn render_step(out: &mut String, step: &StepPlan) {
     }
 }
 
-fn render_strategy(out: &mut String, climb: &Climb) {
-    let _ = write!(out, "{} ({})", climb.plan.rung, climb.program);
-    if let Some(native) = &climb.native {
+fn render_strategy(out: &mut String, climb: &CliAgentPlan) {
+    let _ = write!(out, "{} ({})", climb.plan.strategy, climb.program);
+    if let Some(native) = &climb.conversation_id {
         let _ = write!(out, ", conversation {}", sanitize(native));
     }
     out.push('\n');
@@ -148,13 +148,13 @@ fn render_strategy(out: &mut String, climb: &Climb) {
             sanitize(before)
         );
     }
-    for (rung, reason) in &climb.plan.because {
+    for (rung, reason) in &climb.plan.rejected {
         let _ = writeln!(out, "  not {rung}: {}", sanitize(reason));
     }
     for lost in &climb.plan.lost {
         let _ = writeln!(out, "  lost: {}", sanitize(lost));
     }
-    if let Some(percent) = climb.gauge.and_then(|gauge| gauge.percent()) {
+    if let Some(percent) = climb.context_usage.and_then(|gauge| gauge.percent()) {
         let _ = writeln!(out, "  context: {percent} % used");
     }
     let _ = writeln!(out, "  reads {}", estimated(&climb.estimate));

@@ -8,7 +8,7 @@ use crate::machine::clock;
 
 /// Renders a timestamp for users.
 pub(crate) fn local(at: Timestamp) -> String {
-    time::local(at, clock::offset(at))
+    time::format_local(at, clock::offset(at))
 }
 
 /// Describes a suspension for users.

@@ -14,7 +14,7 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
         Some(branch) => format!("{} on branch {branch}", count(plan)),
         None => count(plan),
     }];
-    if !plan.settled {
+    if !plan.is_final {
         lines.push("the plan is not approved yet".to_owned());
     }
     for (line, task) in plan.lines().into_iter().zip(&plan.tasks) {
@@ -24,7 +24,7 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
             lines.push(format!("      {comment}"));
         }
     }
-    if let Some(next) = plan.next.as_ref().filter(|_| plan.settled) {
+    if let Some(next) = plan.next.as_ref().filter(|_| plan.is_final) {
         lines.push(format!("next: {next}"));
     }
     lines
@@ -65,7 +65,7 @@ pub(crate) fn shape(plan: &Plan) -> Value {
         "issue": plan.issue,
         "branch": plan.branch,
         "start": plan.start,
-        "settled": plan.settled,
+        "settled": plan.is_final,
         "tasks": plan.tasks.iter().map(task).collect::<Vec<_>>(),
         "current": plan.current,
         "next": plan.next,

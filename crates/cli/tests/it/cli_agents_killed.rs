@@ -11,12 +11,12 @@
 #[cfg(feature = "failpoints")]
 use segno_testkit::crash::Counted;
 use segno_testkit::crash::agents::{
-    Blow, Run, Scene, Tally, attempt_all, explain, strikes, strikes_again,
+    Run, StepFixture, StrikeSignal, Tally, attempt_all, explain, strikes, strikes_again,
 };
 use segno_testkit::crash::sample;
 use segno_testkit::model::{Call, Part, Purpose, Role, Script, Turn, conversation, standard};
 use segno_testkit::programs::Agent;
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 use serde_json::Value;
 
 use crate::segno;
@@ -24,8 +24,8 @@ use crate::segno;
 /// How many kills a test draws for each agent.
 const SAMPLE: usize = 4;
 
-fn scene(agent: Agent, script: Script) -> Scene {
-    Scene::new(segno(), agent, script)
+fn scene(agent: Agent, script: Script) -> StepFixture {
+    StepFixture::new(segno(), agent, script)
 }
 
 fn seed() -> u64 {
@@ -36,11 +36,14 @@ fn seed() -> u64 {
 
 fn survive(agent: Agent) {
     let seed = seed();
-    let all = Blow::ALL.into_iter();
+    let all = StrikeSignal::ALL.into_iter();
     let all = all.flat_map(|blow| strikes(agent, blow, 30, seed));
     let drawn = sample(all.collect(), SAMPLE, seed);
     let outcomes = attempt_all(segno(), &drawn, 2, |outcome| {
-        println!("{} {:?} {:?}", outcome.strike, outcome.hit, outcome.rungs);
+        println!(
+            "{} {:?} {:?}",
+            outcome.strike, outcome.hit, outcome.strategies
+        );
     });
     let tally: Tally = outcomes.iter().collect();
     println!("{tally}");
@@ -61,26 +64,29 @@ fn killed_resume_can_be_resumed() {
         &sample(all.collect(), SAMPLE, seed),
         2,
         |outcome| {
-            println!("{} {:?} {:?}", outcome.strike, outcome.hit, outcome.rungs);
+            println!(
+                "{} {:?} {:?}",
+                outcome.strike, outcome.hit, outcome.strategies
+            );
         },
     );
     let wrong = outcomes.iter().filter(|outcome| !outcome.is_good());
     let wrong: Vec<String> = wrong.map(explain).collect();
     assert_eq!(wrong, [""; 0]);
     let tally: Tally = outcomes.iter().collect();
-    assert!(tally.of("struck again") > 0, "{tally}");
+    assert!(tally.count("struck again") > 0, "{tally}");
 }
 
 /// Kills Segno while it repairs a transcript, restores one, or writes one for another agent.
 #[test]
 #[cfg(feature = "failpoints")]
 fn transcript_is_whole_after_segno_is_killed_writing_it() {
-    use segno_testkit::crash::records::{attempt_all, trials};
+    use segno_testkit::crash::transcripts::{attempt_all, trials};
     let drawn = sample(trials(), SAMPLE, seed());
     let outcomes = attempt_all(segno(), &drawn, 2, |outcome| println!("{}", outcome.trial));
     let wrong: Vec<String> = outcomes
         .iter()
-        .filter(|outcome| !outcome.wrongs().is_empty())
+        .filter(|outcome| !outcome.violations().is_empty())
         .map(explain)
         .collect();
     assert_eq!(wrong, [""; 0]);
@@ -97,7 +103,7 @@ fn codex_resumes_wherever_it_is_killed() {
 }
 
 /// The journal's events of one kind.
-fn events(scene: &Scene, kind: &str) -> Vec<Value> {
+fn events(scene: &StepFixture, kind: &str) -> Vec<Value> {
     let journal = scene.journal().into_iter();
     let own = journal.filter(|(known, _)| known == kind);
     own.map(|(_, body)| body).collect()
@@ -105,15 +111,16 @@ fn events(scene: &Scene, kind: &str) -> Vec<Value> {
 
 /// Kills Segno in the middle of the slow command, once everything before it is in the journal and
 /// in the transcript, and waits until no process is left.
-fn killed_mid_command(agent: Agent) -> Scene {
+fn killed_mid_command(agent: Agent) -> StepFixture {
     let scene = scene(agent, standard());
-    let mut run = scene.begin();
+    let mut run = scene.start_task();
     let slow = "slow".to_owned();
     // The agent may ask again for a turn that is not written yet.
-    assert!(
-        scene.until(&mut run, |_| scene.stage.signs().contains(&slow)
-            && scene.written_down("task", "sleep 1"))
-    );
+    assert!(scene.wait_until(
+        &mut run,
+        |_| scene.agent_sandbox.started_commands().contains(&slow)
+            && scene.is_persisted("task", "sleep 1")
+    ));
     drop(run);
     assert_eq!(scene.orphans(), Vec::<u32>::new());
     scene
@@ -125,14 +132,14 @@ fn transcript_without_the_prompt_is_not_resumed() {
         let scene = killed_mid_command(agent);
         let opened = events(&scene, "agent_opened");
         let id = opened[0]["native"].as_str().unwrap();
-        let path = agent.record(&scene.stage, id).unwrap();
+        let path = agent.transcript_path(&scene.agent_sandbox, id).unwrap();
         // The file that a program leaves when it is killed right after it has named its
         // conversation.
         let transcript = std::fs::read_to_string(&path).unwrap();
         let lines = transcript.split_inclusive('\n');
         let begun = lines.take_while(|line| !line.contains("[script:standard]"));
         std::fs::write(&path, begun.collect::<String>()).unwrap();
-        scene.segno(&["resume", "task"]).good();
+        scene.segno(&["resume", "task"]).expect_success();
         let opened = events(&scene, "agent_opened");
         assert_eq!(opened.len(), 2, "{agent:?} {opened:?}");
         assert_eq!(opened[1]["rung"], "compiled", "{agent:?}");
@@ -142,7 +149,7 @@ fn transcript_without_the_prompt_is_not_resumed() {
         });
         assert!(asked, "{agent:?} {sent:?}");
         assert_eq!(
-            scene.server.paid("standard"),
+            scene.server.paid_turns("standard"),
             [0, 1, 2, 3, 4, 5, 6, 7, 8],
             "{agent:?}"
         );
@@ -156,9 +163,11 @@ fn second_of_two_concurrent_resumes_is_refused() {
         Turn::say("I am done.").held(),
     ];
     let scene = scene(Agent::Claude, Script::new("held", turns));
-    let mut run = scene.begin();
-    assert!(scene.until(&mut run, |_| scene.server.holds("held", 1)
-        && scene.written_down("task", "a.txt")));
+    let mut run = scene.start_task();
+    assert!(
+        scene.wait_until(&mut run, |_| scene.server.is_held("held", 1)
+            && scene.is_persisted("task", "a.txt"))
+    );
     drop(run);
     assert_eq!(scene.orphans(), Vec::<u32>::new());
     let asked = || {
@@ -171,23 +180,23 @@ fn second_of_two_concurrent_resumes_is_refused() {
     assert_eq!(asked(), 1);
     let mut resumes = [(); 2].map(|()| scene.start(&["resume", "task"]));
     // The server holds the model's answer back, so a resume that ends now was refused.
-    until("one of them asks, and one has ended", || {
-        asked() == 2 && resumes.iter_mut().any(Run::is_over)
+    wait_until("one of them asks, and one has ended", || {
+        asked() == 2 && resumes.iter_mut().any(Run::has_ended)
     });
     let [one, other] = &mut resumes;
-    let (refused, running) = if one.is_over() {
+    let (refused, running) = if one.has_ended() {
         (one, other)
     } else {
         (other, one)
     };
-    assert_eq!(refused.end().code(), Some(21), "{}", refused.told());
+    assert_eq!(refused.wait().code(), Some(21), "{}", refused.stderr());
     let holder = format!("process {} on ", running.id());
     for words in ["[S0107]", "hint:", &holder] {
-        assert!(refused.told().contains(words), "{}", refused.told());
+        assert!(refused.stderr().contains(words), "{}", refused.stderr());
     }
-    assert!(!running.is_over());
+    assert!(!running.has_ended());
     scene.server.release("held", 1);
-    assert!(running.end().success(), "{}", running.told());
+    assert!(running.wait().success(), "{}", running.stderr());
     assert_eq!(asked(), 2, "nobody else asked");
     let opened = events(&scene, "agent_opened");
     assert_eq!(opened.len(), 2, "{opened:?}");

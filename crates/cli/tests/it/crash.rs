@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use segno_core::fault::Point;
 use segno_testkit::crash::{
     Fault, Home, Kill, Outcome, Tally, Workload, at_every_position, at_points, at_points_again,
-    at_syscalls, attempt_all, count_visits, deeds, explain, left_out, records, require_strace,
-    sample,
+    at_syscalls, attempt_all, checkpoints, count_visits, explain, require_strace, sample,
+    transcripts, unhit_failpoints,
 };
 
 use crate::segno;
@@ -78,12 +78,12 @@ fn every_failpoint_is_visited() {
     let killed = Kill::once(Workload::Scripted, Home::Fresh, MIDDLE);
     let outcomes = survive(&[killed]);
     visited.extend(outcomes[0].visits.keys().cloned());
-    for operation in deeds::Deed::ALL {
-        let fixture = deeds::Ground::new(segno(), *operation);
-        visited.extend(deeds::count_visits(&fixture).into_keys());
+    for operation in checkpoints::Operation::ALL {
+        let fixture = checkpoints::Fixture::new(segno(), *operation);
+        visited.extend(checkpoints::count_visits(&fixture).into_keys());
     }
     // `cli_agents_killed` kills at these points, with real agents.
-    let records = records::trials();
+    let records = transcripts::trials();
     visited.extend(records.iter().map(|trial| trial.point.name().to_owned()));
     let all: BTreeSet<String> = Point::ALL.iter().map(|point| point.name().into()).collect();
     assert_eq!(
@@ -105,19 +105,19 @@ fn every_failpoint_kills_and_nothing_is_lost() {
         _ => false,
     });
     let runs: Tally = survive(&drawn).iter().collect();
-    let points = deeds::Deed::ALL
-        .iter()
-        .flat_map(|operation| deeds::at_points(&deeds::Ground::new(segno(), *operation)));
-    let mut drawn: Vec<deeds::Trial> = sample(points.collect(), usize::MAX, seed());
+    let points = checkpoints::Operation::ALL.iter().flat_map(|operation| {
+        checkpoints::at_points(&checkpoints::Fixture::new(segno(), *operation))
+    });
+    let mut drawn: Vec<checkpoints::Trial> = sample(points.collect(), usize::MAX, seed());
     drawn.retain(|trial| match trial {
-        deeds::Trial::Killed {
+        checkpoints::Trial::Killed {
             fault: Fault::Point { name, .. },
             ..
         } => seen.insert(*name),
         _ => false,
     });
     let deeds = crate::crash_checkpoints::survive(&drawn);
-    let left = left_out(&[&runs, &deeds]);
+    let left = unhit_failpoints(&[&runs, &deeds]);
     let others: Vec<&str> = left
         .into_iter()
         .filter(|name| !name.starts_with("record."))
@@ -224,7 +224,7 @@ fn resume_killed_at_a_syscall_can_be_resumed() {
 fn harness_detects_a_segno_that_loses_its_home() {
     let sandbox = crate::sandbox();
     let segno = segno().display();
-    let forgetful = sandbox.script(
+    let forgetful = sandbox.write_script(
         "forgetful",
         &format!(
             "#!/bin/sh\nif [ \"$1\" = resume ]; then rm -r \"$SEGNO_HOME\"; exec {segno} run chain.yaml --json; fi\nexec {segno} \"$@\"\n"

@@ -12,12 +12,12 @@
 use std::path::Path;
 
 use segno_testkit::clock::Seeded;
-use segno_testkit::crash::deeds::{
-    Deed, Ground, Tally, Trial, at_points, at_syscalls, attempt_all, explain, on_full_disks,
+use segno_testkit::crash::checkpoints::{
+    Fixture, Operation, Tally, Trial, at_points, at_syscalls, attempt_all, explain, on_full_disks,
 };
 use segno_testkit::crash::{require_strace, sample};
-use segno_testkit::damage::kept::{Judge, Kept};
-use segno_testkit::sandbox::wait;
+use segno_testkit::damage::checkpoints::{CheckpointSpecimen, Judge};
+use segno_testkit::sandbox::wait_for_output;
 
 use crate::crash::seed;
 use crate::{sandbox, segno};
@@ -42,18 +42,20 @@ fn run_trials(segno: &Path, trials: &[Trial]) -> (Tally, String) {
     });
     let tally: Tally = outcomes.iter().collect();
     println!("{tally}");
-    let wrong = outcomes.iter().filter(|outcome| !outcome.wrongs.is_empty());
+    let wrong = outcomes
+        .iter()
+        .filter(|outcome| !outcome.violations.is_empty());
     let wrong: Vec<String> = wrong.map(explain).collect();
     (tally, wrong.join("\n"))
 }
 
 /// Kills these operations at a sample of the points where they can be killed.
 #[track_caller]
-fn survive_kills(deeds: &[Deed]) {
+fn survive_kills(deeds: &[Operation]) {
     require_strace();
     let mut trials = Vec::new();
     for operation in deeds {
-        let fixture = Ground::new(segno(), *operation);
+        let fixture = Fixture::new(segno(), *operation);
         trials.extend(sample(at_points(&fixture), POINTS, seed()));
         let (calls, _) = at_syscalls(&fixture);
         trials.extend(sample(calls, SAMPLE, seed()));
@@ -66,7 +68,7 @@ fn survive_kills(deeds: &[Deed]) {
 
 #[test]
 fn killed_checkpoint_is_listed_whole_or_not_at_all() {
-    survive_kills(&[Deed::First, Deed::Create]);
+    survive_kills(&[Operation::First, Operation::Create]);
 }
 
 #[test]
@@ -85,13 +87,13 @@ fn kill_while_creating_the_seal_key_blocks_no_checkpoint() {
 fn concurrent_first_checkpoints_share_one_seal_key() {
     let sandbox = sandbox();
     sandbox.scripted_chain(1, 0);
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let create = || sandbox.start(&["checkpoint", "create"]);
     let children: Vec<_> = std::iter::repeat_with(create).take(8).collect();
     for child in children {
-        wait(child).good();
+        wait_for_output(child).expect_success();
     }
-    let output = sandbox.segno(&["checkpoint", "verify"]).good();
+    let output = sandbox.segno(&["checkpoint", "verify"]).expect_success();
     assert!(
         output.stdout.starts_with("8 checkpoints"),
         "{}",
@@ -108,29 +110,29 @@ fn concurrent_first_checkpoints_share_one_seal_key() {
 
 #[test]
 fn killed_restore_leaves_old_or_new_files_and_is_repeatable() {
-    survive_kills(&[Deed::Restore, Deed::Elsewhere, Deed::Afresh]);
+    survive_kills(&[Operation::Restore, Operation::Elsewhere, Operation::Afresh]);
 }
 
 #[test]
 fn killed_prune_or_undo_leaves_each_checkpoint_in_one_state() {
-    survive_kills(&[Deed::Prune, Deed::Undo]);
+    survive_kills(&[Operation::Prune, Operation::Undo]);
 }
 
 #[test]
 fn killed_gc_deletes_nothing_a_checkpoint_needs() {
-    survive_kills(&[Deed::Gc]);
+    survive_kills(&[Operation::Gc]);
 }
 
 #[test]
 fn full_disk_loses_no_stored_checkpoint() {
     let mut trials = Vec::new();
-    for operation in Deed::ALL {
+    for operation in Operation::ALL {
         trials.extend(on_full_disks(*operation).into_iter().take(1));
     }
     // Some free space, but not enough for a whole restore.
     trials.push("restore/full:256".parse().unwrap());
     let tally = survive(&trials);
-    assert!(tally.of("full disks") >= 8, "{tally}");
+    assert!(tally.count("full disks") >= 8, "{tally}");
 }
 
 #[test]
@@ -140,22 +142,22 @@ fn changing_files_are_captured_whole_or_marked_unstable() {
 
 #[test]
 fn concurrent_captures_and_gc_lose_nothing() {
-    survive(&[Trial::Together { seed: seed() }]);
+    survive(&[Trial::Concurrent { seed: seed() }]);
 }
 
 #[test]
 fn damaged_checkpoint_is_reported_or_restores_unchanged() {
-    let kept = Kept::make(segno());
+    let kept = CheckpointSpecimen::make(segno());
     let (judge, random) = (Judge::new(&kept), Seeded::new(seed()));
     let mut named = 0;
     for turn in 0..400 {
-        let damage = kept.draw(&random);
+        let damage = kept.random_damage(&random);
         let ruling = judge.judge(&damage);
-        assert_eq!(ruling.wrongs, [""; 0], "{damage:?}");
-        named += usize::from(!ruling.named.is_empty());
+        assert_eq!(ruling.violations, [""; 0], "{damage:?}");
+        named += usize::from(!ruling.reported.is_empty());
         if turn % 50 == 0 {
             let ruling = judge.judge_binary(&damage);
-            assert_eq!(ruling.wrongs, [""; 0], "{damage:?} by the binary");
+            assert_eq!(ruling.violations, [""; 0], "{damage:?} by the binary");
         }
     }
     assert!(named > 200, "{named} were named");
@@ -170,12 +172,12 @@ fn harness_detects_broken_checkpoint_guarantees() {
         let script = format!(
             "#!/bin/sh\n{segno} \"$@\"\ncode=$?\ncase \"$*\" in {when}) [ -z \"$SEGNO_FAILPOINT\" ] || {{ {harm}; }};; esac\n[ $code -lt 128 ] || exit 137\nexit $code\n"
         );
-        sandbox.script(name, &script)
+        sandbox.write_script(name, &script)
     };
     let try_it = |segno: &Path, trial: &str| run_trials(segno, &[trial.parse().unwrap()]);
     let harmless = harmful_wrapper("harmless", "*", "true");
     let (tally, wrong) = try_it(&harmless, "create/pack.after_rename:1");
-    assert!(tally.is_good() && tally.of("failpoints") == 1, "{wrong}");
+    assert!(tally.is_good() && tally.count("failpoints") == 1, "{wrong}");
     let restore = "checkpoint\\ restore*--exact";
     for (name, when, harm, trial) in [
         (
@@ -224,7 +226,7 @@ fn harness_detects_broken_checkpoint_guarantees() {
         let broken = harmful_wrapper(name, when, harm);
         let (tally, _) = try_it(&broken, trial);
         assert!(
-            !tally.is_good() && tally.of("failpoints") == 1,
+            !tally.is_good() && tally.count("failpoints") == 1,
             "{name}: {tally}"
         );
     }

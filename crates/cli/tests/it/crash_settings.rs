@@ -14,7 +14,7 @@ fn run_trials(segno: &Path) -> (Tally, Vec<String>) {
     let outcomes = attempt_all(segno, &trials, 1, |_| ());
     let wrong = outcomes
         .iter()
-        .filter(|outcome| !outcome.wrongs().is_empty());
+        .filter(|outcome| !outcome.violations().is_empty());
     (outcomes.iter().collect(), wrong.map(explain).collect())
 }
 
@@ -32,8 +32,8 @@ fn harness_detects_settings_written_in_place() {
         "#!/bin/sh\ntext=$(cat ~/.claude/settings.json)\necho \"$text\" > ~/.claude/settings.json\nexec {} \"$@\"\n",
         segno().display()
     );
-    let broken = sandbox.script("broken", &script);
+    let broken = sandbox.write_script("broken", &script);
     let trial = "hooks/claude/install/main.write:1".parse().unwrap();
     let outcome = attempt(&broken, &trial);
-    assert!(!outcome.wrongs().is_empty());
+    assert!(!outcome.violations().is_empty());
 }

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use segno_testkit::clock::Seeded;
-use segno_testkit::damage::{Copy, Damage, Depth, Leaves, Specimen, Verdict};
-use segno_testkit::sandbox::{Sandbox, until};
+use segno_testkit::damage::{AfterKill, Damage, Depth, Specimen, StoreCopy, Verdict};
+use segno_testkit::sandbox::{Sandbox, wait_until};
 
 use crate::sandbox;
 
 /// Every run draws the same damage; a failure names its damage.
 const SEED: u64 = 20_261_115;
 
-static LOG: LazyLock<Specimen> = LazyLock::new(|| make(Leaves::Log));
-static DATABASE: LazyLock<Specimen> = LazyLock::new(|| make(Leaves::Database));
+static LOG: LazyLock<Specimen> = LazyLock::new(|| make(AfterKill::Log));
+static DATABASE: LazyLock<Specimen> = LazyLock::new(|| make(AfterKill::Database));
 
 #[expect(
     clippy::disallowed_methods,
@@ -44,7 +44,7 @@ fn write_database(sandbox: &Sandbox, bytes: &[u8]) {
     std::fs::write(sandbox.home().join("segno.db"), bytes).unwrap();
 }
 
-fn make(leaves: Leaves) -> Specimen {
+fn make(leaves: AfterKill) -> Specimen {
     Specimen::make(Path::new(env!("CARGO_BIN_EXE_segno")), leaves)
 }
 
@@ -58,14 +58,14 @@ fn assert_no_answer_changed(damage: &Damage, verdict: &Verdict) {
 }
 
 fn in_process(specimen: &Specimen, damages: impl IntoIterator<Item = Damage>) {
-    let copy = Copy::new();
+    let copy = StoreCopy::new();
     assert_none_changed(damages, |damage| {
         specimen.judge(&copy, damage, Depth::Whole)
     });
 }
 
 fn by_binary(specimen: &Specimen, damages: impl IntoIterator<Item = Damage>) {
-    let copy = Copy::new();
+    let copy = StoreCopy::new();
     assert_none_changed(damages, |damage| specimen.judge_binary(&copy, damage));
 }
 
@@ -94,7 +94,9 @@ fn assert_none_changed(
 
 fn draw_damages(specimen: &Specimen, count: usize) -> Vec<Damage> {
     let random = Seeded::new(SEED);
-    (0..count).map(|_| specimen.draw(&random)).collect()
+    (0..count)
+        .map(|_| specimen.random_damage(&random))
+        .collect()
 }
 
 /// Truncations of each file: to every sector boundary and one byte more, to nothing, and by one
@@ -172,7 +174,7 @@ fn binary_never_accepts_a_replaced_file() {
 #[test]
 fn database_older_than_its_ack_markers_is_refused_by_name() {
     for specimen in [&*LOG, &*DATABASE] {
-        let copy = Copy::new();
+        let copy = StoreCopy::new();
         let verdict = specimen.judge_binary(&copy, &Damage::OlderDatabase);
         assert_no_answer_changed(&Damage::OlderDatabase, &verdict);
         assert!(verdict.found && !verdict.nothing_usable, "{verdict:?}");
@@ -184,7 +186,7 @@ fn database_older_than_its_ack_markers_is_refused_by_name() {
 #[test]
 fn database_without_its_wal_is_refused_by_name() {
     let damage = Damage::Gone("segno.db-wal".into());
-    let verdict = LOG.judge_binary(&Copy::new(), &damage);
+    let verdict = LOG.judge_binary(&StoreCopy::new(), &damage);
     assert_no_answer_changed(&damage, &verdict);
     assert!(verdict.found && !verdict.nothing_usable, "{verdict:?}");
     let refusal = &verdict.refused["resume"];
@@ -197,20 +199,20 @@ fn one_damaged_row() -> Sandbox {
     sandbox.scripted_chain(2, 0);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "whole", "--out", "apart"])
-        .good();
+        .expect_success();
     sandbox.command_chain(
         3,
         "while [ \"$SEGNO_STEP\" = steps/2 ] && [ ! -e go ]; do sleep 0.01; done",
     );
     let before = sandbox.calls().len();
     let mut child = sandbox.start(&["run", "chain.yaml", "--name", "wounded"]);
-    until("its last step is in flight", || {
+    wait_until("its last step is in flight", || {
         sandbox.calls().len() == before + 3
     });
     child.kill().unwrap();
     child.wait().unwrap();
     sandbox.write("go", "");
-    sandbox.segno(&["sessions", "list"]).good();
+    sandbox.segno(&["sessions", "list"]).expect_success();
     let sound = read_database(&sandbox);
     // The lease of the killed session names its owner. Unused bytes may hold earlier states of the
     // row, so this searches for the position where a flip makes a difference.
@@ -218,7 +220,7 @@ fn one_damaged_row() -> Sandbox {
     let positions = (0..sound.len()).filter(|at| sound[*at..].starts_with(word));
     let flip_is_reported = |at: &usize| {
         flip(&sandbox, &sound, at + 1);
-        let listed = sandbox.segno(&["sessions", "list"]).good();
+        let listed = sandbox.segno(&["sessions", "list"]).expect_success();
         listed.stdout.contains("damaged: ")
     };
     assert!(
@@ -231,7 +233,7 @@ fn one_damaged_row() -> Sandbox {
 #[test]
 fn damaged_session_is_reported_as_damaged_not_unknown() {
     let sandbox = one_damaged_row();
-    let listed = sandbox.segno(&["sessions", "list"]).good();
+    let listed = sandbox.segno(&["sessions", "list"]).expect_success();
     assert!(listed.stdout.contains("damaged: "), "{}", listed.stdout);
     assert!(listed.stdout.contains("whole"), "{}", listed.stdout);
     for words in [
@@ -246,33 +248,38 @@ fn damaged_session_is_reported_as_damaged_not_unknown() {
 #[test]
 fn damaged_session_can_be_trashed_and_deleted() {
     let sandbox = one_damaged_row();
-    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    let listed = sandbox.segno(&["sessions", "list"]).expect_success().stdout;
     let damaged = listed.lines().find(|line| line.starts_with("damaged: "));
     let is_id = |word: &&str| word.len() == 26;
     let id = damaged.unwrap().split(' ').find(is_id).unwrap().to_owned();
-    let output = sandbox.segno(&["sessions", "delete", &id]).good();
+    let output = sandbox.segno(&["sessions", "delete", &id]).expect_success();
     assert!(output.stdout.contains("is damaged"), "{}", output.stdout);
-    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    let listed = sandbox.segno(&["sessions", "list"]).expect_success().stdout;
     assert!(
         listed.contains("whole") && !listed.contains("damaged"),
         "{listed}"
     );
-    let trash = sandbox.segno(&["sessions", "trash"]).good().stdout;
+    let trash = sandbox
+        .segno(&["sessions", "trash"])
+        .expect_success()
+        .stdout;
     assert!(trash.contains(&id) && trash.contains("damaged"), "{trash}");
     // The blobs that it references are unknown while it can still be restored.
-    let output = sandbox.segno(&["sessions", "cleanup"]).good();
+    let output = sandbox.segno(&["sessions", "cleanup"]).expect_success();
     assert!(
         output.stderr.contains("no blobs were removed"),
         "{}",
         output.stderr
     );
-    sandbox.segno(&["sessions", "restore", &id]).good();
-    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    sandbox
+        .segno(&["sessions", "restore", &id])
+        .expect_success();
+    let listed = sandbox.segno(&["sessions", "list"]).expect_success().stdout;
     assert!(listed.contains(&format!("session {id}")), "{listed}");
     sandbox
         .segno(&["sessions", "delete", &id, "--now", "--yes"])
-        .good();
-    let output = sandbox.segno(&["doctor"]).good();
+        .expect_success();
+    let output = sandbox.segno(&["doctor"]).expect_success();
     assert!(
         output.stdout.starts_with("verified 1 session"),
         "{}",
@@ -287,27 +294,27 @@ fn session_lost_from_the_database_can_be_trashed_and_deleted() {
     sandbox.scripted_chain(1, 0);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "kept"])
-        .good();
+        .expect_success();
     let before = read_database(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "lost", "--out", "apart"])
-        .good();
+        .expect_success();
     write_database(&sandbox, &before);
-    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    let listed = sandbox.segno(&["sessions", "list"]).expect_success().stdout;
     let damaged = listed.lines().find(|line| line.starts_with("damaged: "));
     let is_id = |word: &&str| word.trim_end_matches(':').len() == 26;
     let id = damaged.unwrap().split(' ').find(is_id).unwrap();
     let id = id.trim_end_matches(':').to_owned();
-    sandbox.segno(&["sessions", "delete", &id]).good();
-    let listed = sandbox.segno(&["sessions", "list"]).good().stdout;
+    sandbox.segno(&["sessions", "delete", &id]).expect_success();
+    let listed = sandbox.segno(&["sessions", "list"]).expect_success().stdout;
     assert!(
         listed.contains("kept") && !listed.contains("damaged"),
         "{listed}"
     );
     sandbox
         .segno(&["sessions", "trash", "--empty", "--yes"])
-        .good();
-    sandbox.segno(&["doctor"]).good();
+        .expect_success();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -337,12 +344,12 @@ fn damaged_journal_does_not_hide_others_from_status() {
     let wait = "while [ \"$SEGNO_STEP\" = steps/1 ]; do sleep 0.01; done";
     sandbox.command_chain(2, wait);
     let mut child = sandbox.start(&["run", "chain.yaml", "--name", "second"]);
-    until("its last step is in flight", || {
+    wait_until("its last step is in flight", || {
         sandbox.calls().len() == before + 2
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    sandbox.segno(&["sessions", "list"]).good();
+    sandbox.segno(&["sessions", "list"]).expect_success();
     let sound = read_database(&sandbox);
     let answer = b"answer of steps/0";
     let at = sound

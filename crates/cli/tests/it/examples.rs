@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segno_testkit::model::{ModelServer, Play};
+use segno_testkit::model::{ModelResponse, ModelServer};
 
 use crate::sandbox;
 
@@ -30,15 +30,19 @@ fn every_pattern_has_an_example_that_runs_offline() {
     let mut patterns = Vec::new();
     for spec in specs() {
         let spec = spec.to_str().unwrap();
-        let valid = sandbox.segno(&["validate", spec, "--json"]).good();
+        let valid = sandbox
+            .segno(&["validate", spec, "--json"])
+            .expect_success();
         let shown = valid.json().remove(0);
         patterns.push(shown["pattern"].as_str().unwrap().to_owned());
         let name = shown["name"].as_str().unwrap();
         let output = sandbox.segno(&["run", spec]);
         if output.status.code() == Some(19) {
-            sandbox.segno(&["answer", name, "yes", "--resume"]).good();
+            sandbox
+                .segno(&["answer", name, "yes", "--resume"])
+                .expect_success();
         } else {
-            output.good();
+            output.expect_success();
         }
     }
     patterns.sort();
@@ -63,7 +67,7 @@ const ANYTHING: &str = "OK: {\"route\": \"billing\", \"score\": 90} [{\"task\": 
 
 #[test]
 fn every_example_runs_with_a_model_after_one_line_changes() {
-    let server = ModelServer::start(|_, _| Play::Text(ANYTHING.into()));
+    let server = ModelServer::start(|_, _| ModelResponse::Text(ANYTHING.into()));
     for spec in specs() {
         let sandbox = sandbox();
         let text = sandbox.read(spec.to_str().unwrap());
@@ -75,7 +79,7 @@ fn every_example_runs_with_a_model_after_one_line_changes() {
         if output.status.code() == Some(19) {
             output = sandbox.segno(&["answer", "release-notes", "yes", "--resume"]);
         }
-        output.good();
+        output.expect_success();
     }
-    assert!(server.asked().len() >= 20);
+    assert!(server.requests().len() >= 20);
 }

@@ -6,7 +6,7 @@
 
 use std::process::Command;
 
-use segno_testkit::sandbox::{Sandbox, finish};
+use segno_testkit::sandbox::{Sandbox, run_to_end};
 
 use crate::sandbox;
 
@@ -49,7 +49,7 @@ look() {
 
 fn run_on_small_disk(sandbox: &Sandbox, scenario: &str) {
     let mut command = Command::new("unshare");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     let flags = if is_root() { "-m" } else { "-Urm" };
     command.env("SEGNO", sandbox.binary()).args([
         flags,
@@ -58,12 +58,12 @@ fn run_on_small_disk(sandbox: &Sandbox, scenario: &str) {
         "-c",
         &format!("{PRELUDE}\n{scenario}"),
     ]);
-    finish(command).good();
+    run_to_end(command).expect_success();
 }
 
 /// Whether this process is root, which needs no user namespace to mount.
 fn is_root() -> bool {
-    let output = finish({
+    let output = run_to_end({
         let mut command = Command::new("id");
         command.arg("-u");
         command

@@ -37,8 +37,11 @@ fn unpacked() -> Sandbox {
 #[test]
 fn every_session_verifies_and_keeps_its_status() {
     let sandbox = unpacked();
-    sandbox.segno(&["doctor"]).good();
-    let listed = sandbox.segno(&["sessions", "list", "--json"]).good().json();
+    sandbox.segno(&["doctor"]).expect_success();
+    let listed = sandbox
+        .segno(&["sessions", "list", "--json"])
+        .expect_success()
+        .json();
     let mut statuses: Vec<(&str, &str)> = listed
         .iter()
         .map(|one| {
@@ -70,17 +73,20 @@ fn a_killed_session_resumes_without_repeating_a_step() {
     let work = sandbox.work();
     sandbox
         .segno(&["sessions", "move", "report", work.to_str().unwrap()])
-        .good();
-    let resumed = sandbox.segno(&["resume", "report"]).good();
+        .expect_success();
+    let resumed = sandbox.segno(&["resume", "report"]).expect_success();
     assert_eq!(resumed.stdout, "three\n");
     assert_eq!(sandbox.calls(), ["steps/1", "steps/2"]);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
 fn notes_and_the_resume_context_are_read() {
     let sandbox = unpacked();
-    let notes = sandbox.segno(&["note", "list", "report"]).good().stdout;
+    let notes = sandbox
+        .segno(&["note", "list", "report"])
+        .expect_success()
+        .stdout;
     for expected in [
         "decision: Use SQLite",
         "error (fixed): the linker fails on musl",
@@ -88,17 +94,20 @@ fn notes_and_the_resume_context_are_read() {
     ] {
         assert!(notes.contains(expected), "{expected:?} is not in:\n{notes}");
     }
-    let context = sandbox.segno(&["context", "report"]).good().stdout;
+    let context = sandbox
+        .segno(&["context", "report"])
+        .expect_success()
+        .stdout;
     assert!(context.contains("Tell it like this."), "{context}");
 }
 
 #[test]
 fn a_checkpoint_restores() {
     let sandbox = unpacked();
-    sandbox.segno(&["checkpoint", "verify"]).good();
+    sandbox.segno(&["checkpoint", "verify"]).expect_success();
     let listed = sandbox
         .segno(&["checkpoint", "list", "report", "--json"])
-        .good()
+        .expect_success()
         .json();
     let id = listed[0]["id"].as_str().unwrap().to_owned();
     let target = sandbox.work().join("restored");
@@ -110,6 +119,6 @@ fn a_checkpoint_restores() {
             "--into",
             target.to_str().unwrap(),
         ])
-        .good();
+        .expect_success();
     assert_eq!(sandbox.read("restored/files/a.txt"), "one\n");
 }

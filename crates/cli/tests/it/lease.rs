@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
-use segno_testkit::sandbox::{Sandbox, until, wait};
+use segno_testkit::sandbox::{Sandbox, wait_for_output, wait_until};
 
 use crate::sandbox;
 
@@ -33,7 +33,7 @@ const WAITING: &str = "while [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; do sl
 fn start_and_kill(sandbox: &Sandbox) {
     sandbox.command_chain(3, WAITING);
     let mut child = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
-    until("the second step is in flight", || {
+    wait_until("the second step is in flight", || {
         sandbox.calls().len() == 2
     });
     child.kill().unwrap();
@@ -46,12 +46,14 @@ fn start_and_stop_past_lease(sandbox: &Sandbox) -> Child {
     sandbox.configure("[lease]\nttl_ms = 300\n");
     sandbox.command_chain(3, WAITING);
     let stopped = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
-    until("the second step is in flight", || {
+    wait_until("the second step is in flight", || {
         sandbox.calls().len() == 2
     });
     signal(stopped.id(), Signal::STOP);
-    until("the lease has run out", || {
-        let output = sandbox.segno(&["sessions", "list", "--json"]).good();
+    wait_until("the lease has run out", || {
+        let output = sandbox
+            .segno(&["sessions", "list", "--json"])
+            .expect_success();
         output.json()[0]["status"] == "interrupted"
     });
     stopped
@@ -62,7 +64,7 @@ fn exactly_one_of_fifty_concurrent_resumes_runs() {
     let sandbox = sandbox();
     start_and_kill(&sandbox);
     let resumes: Vec<_> = (0..50).map(|_| sandbox.start(&["resume", "one"])).collect();
-    until("one of them asks the second step again", || {
+    wait_until("one of them asks the second step again", || {
         sandbox.calls().len() == 3
     });
     let ids: Vec<u32> = resumes.iter().map(Child::id).collect();
@@ -73,7 +75,7 @@ fn exactly_one_of_fifty_concurrent_resumes_runs() {
         if runner.is_none() && owner(&sandbox) == Some(child.id()) {
             runner = Some(child);
         } else {
-            outputs.push(wait(child));
+            outputs.push(wait_for_output(child));
         }
     }
     let winner = runner.expect("someone runs it");
@@ -84,18 +86,18 @@ fn exactly_one_of_fifty_concurrent_resumes_runs() {
     }
     assert!(ids.contains(&winner.id()));
     sandbox.write("go", "");
-    wait(winner).good();
+    wait_for_output(winner).expect_success();
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
     );
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 fn owner(sandbox: &Sandbox) -> Option<u32> {
     let shown = sandbox
         .segno(&["sessions", "show", "one", "--json"])
-        .good()
+        .expect_success()
         .json();
     u32::try_from(shown[0]["owner"]["pid"].as_u64()?).ok()
 }
@@ -106,17 +108,17 @@ fn stopped_run_is_killed_before_it_is_taken_over() {
     let stopped = start_and_stop_past_lease(&sandbox);
     assert!(agent_processes(&sandbox) > 0, "its agent still runs");
     let new_owner = sandbox.start(&["resume", "one"]);
-    let ended = wait(stopped);
+    let ended = wait_for_output(stopped);
     assert!(ended.crashed(), "{ended:?}");
-    until("the second step is asked again", || {
+    wait_until("the second step is asked again", || {
         sandbox.calls().len() == 3
     });
-    until("only the taker's agent is left", || {
+    wait_until("only the taker's agent is left", || {
         agent_processes(&sandbox) <= 2
     });
     sandbox.write("go", "");
-    wait(new_owner).good();
-    until("no agent is left", || agent_processes(&sandbox) == 0);
+    wait_for_output(new_owner).expect_success();
+    wait_until("no agent is left", || agent_processes(&sandbox) == 0);
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
@@ -131,7 +133,7 @@ fn stale_run_cannot_append() {
     let stopped = start_and_stop_past_lease(&sandbox);
     // A separate process namespace hides the stopped run from the new owner.
     let mut elsewhere = std::process::Command::new("unshare");
-    sandbox.furnish(&mut elsewhere);
+    sandbox.set_env(&mut elsewhere);
     elsewhere
         .args(["--pid", "--fork", "--mount-proc"])
         .arg(sandbox.binary())
@@ -141,22 +143,22 @@ fn stale_run_cannot_append() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    until("the taker asks the second step again", || {
+    wait_until("the taker asks the second step again", || {
         sandbox.calls().len() == 3
     });
     signal(stopped.id(), Signal::CONT);
-    let late = wait(stopped).refused(21, &["taken over", "run 1", "run 2", "[S0104]"]);
+    let late = wait_for_output(stopped).refused(21, &["taken over", "run 1", "run 2", "[S0104]"]);
     assert!(!late.stdout.contains("answer"), "{late:?}");
     sandbox.write("go", "");
-    let resumed = wait(new_owner).good();
+    let resumed = wait_for_output(new_owner).expect_success();
     assert_eq!(
         resumed.json().last().unwrap()["output"],
         "answer of steps/2"
     );
-    until("no agent is left", || agent_processes(&sandbox) == 0);
+    wait_until("no agent is left", || agent_processes(&sandbox) == 0);
     let runs: Vec<_> = sandbox
         .segno(&["logs", "one", "--json"])
-        .good()
+        .expect_success()
         .json()
         .iter()
         .map(|entry| entry["run"].as_u64().unwrap())
@@ -169,5 +171,5 @@ fn stale_run_cannot_append() {
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
     );
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }

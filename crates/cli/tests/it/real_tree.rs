@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use segno_testkit::sandbox::{Sandbox, finish};
+use segno_testkit::sandbox::{Sandbox, run_to_end};
 
 use crate::sandbox;
 
@@ -39,10 +39,10 @@ fn count(folder: &Path) -> usize {
 
 fn git(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new("git");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     command.args(["-c", "user.name=x", "-c", "user.email=x@y", "-C"]);
     command.arg(folder).args(words);
-    finish(command).good().stdout
+    run_to_end(command).expect_success().stdout
 }
 
 fn run(program: &str, words: &[&str]) {
@@ -82,8 +82,10 @@ fn repository_of_real_sources_is_restored_exactly() {
     git_here(&["add", "staged.txt"]);
     sandbox.write("untracked.txt", "4\n");
     sandbox.scripted_chain(1, 0);
-    sandbox.segno(&["run", "chain.yaml"]).good();
-    let checkpoint = sandbox.segno(&["checkpoint", "create", "--json"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
+    let checkpoint = sandbox
+        .segno(&["checkpoint", "create", "--json"])
+        .expect_success();
     let checkpoint = checkpoint.json().remove(0);
     let id = checkpoint["checkpoint"].as_str().unwrap();
     assert_eq!(
@@ -94,7 +96,7 @@ fn repository_of_real_sources_is_restored_exactly() {
     let (here, there) = (work.to_str().unwrap(), into.to_str().unwrap());
     sandbox
         .segno(&["checkpoint", "restore", id, "--into", there])
-        .good();
+        .expect_success();
     // Compares before git runs, because git may write to its index.
     run("diff", &["-r", "--no-dereference", here, there]);
     for question in [

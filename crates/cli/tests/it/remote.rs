@@ -11,8 +11,8 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 use segno_testkit::bucket::BucketServer;
-use segno_testkit::proxy::{Mishap, Proxy, Request};
-use segno_testkit::sandbox::{Said, Sandbox, finish, until, wait};
+use segno_testkit::proxy::{Failure, Proxy, Request};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end, wait_for_output, wait_until};
 use serde_json::Value;
 
 use crate::commands::{self, of_kind};
@@ -43,18 +43,20 @@ impl<'a> RemoteFixture<'a> {
         command
     }
 
-    fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
+    fn segno(&self, words: &[&str]) -> ProcessOutput {
+        run_to_end(self.command(words))
     }
 
     fn create_checkpoint(&self) -> Value {
-        let output = self.segno(&["checkpoint", "create", "--json"]).good();
+        let output = self
+            .segno(&["checkpoint", "create", "--json"])
+            .expect_success();
         output.json().remove(0)
     }
 
     fn remote_checkpoints(&self) -> Vec<Value> {
         let output = self.segno(&["checkpoint", "list", "--remote", "--json"]);
-        output.good().json()
+        output.expect_success().json()
     }
 }
 
@@ -117,7 +119,7 @@ fn a_session_is_rebuilt_from_the_bucket_alone() {
     let fixture = RemoteFixture::new(&sandbox, &server.host());
     let output = fixture
         .segno(&["checkpoint", "pull", "chain", "--json"])
-        .good();
+        .expect_success();
     let lines = output.json();
     assert_eq!(of_kind(&lines, "session_made").len(), 1, "{lines:?}");
     assert_eq!(of_kind(&lines, "fetched")[0]["new"], 1);
@@ -125,13 +127,15 @@ fn a_session_is_rebuilt_from_the_bucket_alone() {
     // elsewhere.
     fixture
         .segno(&["checkpoint", "verify", id(&created)])
-        .good();
+        .expect_success();
     let restore = ["checkpoint", "restore", id(&created)];
     fixture.segno(&restore).refused(2, &["K0205", "--trust"]);
-    fixture.segno(&[&restore[..], &["--trust"]].concat()).good();
+    fixture
+        .segno(&[&restore[..], &["--trust"]].concat())
+        .expect_success();
     assert_eq!(files(&sandbox), before);
     commands::fix_answers(&sandbox);
-    fixture.segno(&["resume"]).good();
+    fixture.segno(&["resume"]).expect_success();
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/2", "steps/2"],
@@ -139,7 +143,7 @@ fn a_session_is_rebuilt_from_the_bucket_alone() {
     );
     let again = fixture
         .segno(&["checkpoint", "pull", "--all", "--json"])
-        .good();
+        .expect_success();
     let lines = again.json();
     assert_eq!(of_kind(&lines, "fetched")[0]["objects"], 0, "{lines:?}");
     assert_eq!(of_kind(&lines, "session_stays")[0]["relation"], "ahead");
@@ -155,7 +159,9 @@ fn push_sends_only_new_packs_and_workflow_checkpoints() {
     let before = server.names("team/packs/").len();
     sandbox.write("more.txt", "more\n");
     fixture.create_checkpoint();
-    let output = fixture.segno(&["checkpoint", "push", "--all"]).good();
+    let output = fixture
+        .segno(&["checkpoint", "push", "--all"])
+        .expect_success();
     assert!(
         output.stdout.contains("everything was sent before"),
         "{}",
@@ -169,7 +175,7 @@ fn push_sends_only_new_packs_and_workflow_checkpoints() {
     commands::fix_answers(&sandbox);
     let spec = sandbox.read("chain.yaml") + "continuity: {checkpoint: {on: [complete]}}\n";
     sandbox.write("chain.yaml", &spec);
-    fixture.segno(&["resume"]).good();
+    fixture.segno(&["resume"]).expect_success();
     let triggers: Vec<Value> = fixture
         .remote_checkpoints()
         .iter()
@@ -206,11 +212,13 @@ fn workflow_runs_while_its_remote_is_unreachable() {
     commands::fix_answers(&sandbox);
     let spec = sandbox.read("chain.yaml") + "continuity: {checkpoint: {on: [complete]}}\n";
     sandbox.write("chain.yaml", &spec);
-    let output = fixture.segno(&["run", "chain.yaml"]).good();
+    let output = fixture.segno(&["run", "chain.yaml"]).expect_success();
     let warning =
         "checkpoints are kept here, and not sent: storage s3://bucket/team cannot be used";
     assert!(output.stderr.contains(warning), "{}", output.stderr);
-    let listed = fixture.segno(&["checkpoint", "list", "--json"]).good();
+    let listed = fixture
+        .segno(&["checkpoint", "list", "--json"])
+        .expect_success();
     assert_eq!(listed.json().len(), 1);
 }
 
@@ -224,11 +232,13 @@ fn pull_keeps_the_local_session_and_reports_a_newer_one() {
     let copied = Command::new("cp").arg("-a").args([&home, &other]).status();
     assert!(copied.unwrap().success());
     commands::fix_answers(&sandbox);
-    fixture.segno(&["resume"]).good();
+    fixture.segno(&["resume"]).expect_success();
     fixture.create_checkpoint();
     fs::remove_dir_all(&home).unwrap();
     fs::rename(&other, &home).unwrap();
-    let output = fixture.segno(&["checkpoint", "pull", "--all"]).good();
+    let output = fixture
+        .segno(&["checkpoint", "pull", "--all"])
+        .expect_success();
     assert!(
         output.stderr.contains("stays as it is"),
         "{}",
@@ -239,8 +249,10 @@ fn pull_keeps_the_local_session_and_reports_a_newer_one() {
     assert_eq!(commands::session_statuses(&sandbox), expected("failed"));
     fixture
         .segno(&["sessions", "delete", "chain", "--now", "--yes"])
-        .good();
-    fixture.segno(&["checkpoint", "pull", "--all"]).good();
+        .expect_success();
+    fixture
+        .segno(&["checkpoint", "pull", "--all"])
+        .expect_success();
     assert_eq!(commands::session_statuses(&sandbox), expected("completed"));
 }
 
@@ -252,7 +264,7 @@ fn large_checkpoint_prints_a_hint() {
     let noise = fs::File::open("/dev/urandom").unwrap();
     let mut long = fs::File::create(sandbox.work().join("long")).unwrap();
     std::io::copy(&mut noise.take(101 * 1024 * 1024), &mut long).unwrap();
-    let output = sandbox.segno(&["checkpoint", "create"]).good();
+    let output = sandbox.segno(&["checkpoint", "create"]).expect_success();
     assert!(
         output.stderr.contains("hint: 101.0 MB are new"),
         "{}",
@@ -273,7 +285,9 @@ fn above_mb_keeps_small_checkpoints_local() {
     sandbox.write("long.txt", &noise(3_000_000));
     assert_eq!(fixture.create_checkpoint()["sent"], true);
     assert_eq!(fixture.remote_checkpoints().len(), 1);
-    fixture.segno(&["checkpoint", "push", id(&small)]).good();
+    fixture
+        .segno(&["checkpoint", "push", id(&small)])
+        .expect_success();
     assert_eq!(
         fixture.remote_checkpoints().len(),
         2,
@@ -291,15 +305,17 @@ fn killed_push_is_completed_by_the_next() {
     commands::failing_chain(&sandbox);
     sandbox.write("long.txt", &noise(3_000_000));
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let output = sandbox.segno(&["checkpoint", "create", "--json"]).good();
+    let output = sandbox
+        .segno(&["checkpoint", "create", "--json"])
+        .expect_success();
     let created = output.json().remove(0);
     let mut kills = 0;
     loop {
         let proxy = Proxy::start(server.address(), move |n, _| {
             if n == kills {
-                Mishap::Stalled
+                Failure::Stalled
             } else {
-                Mishap::None
+                Failure::None
             }
         });
         let fixture = RemoteFixture::new(&sandbox, &proxy.host());
@@ -310,9 +326,9 @@ fn killed_push_is_completed_by_the_next() {
             .spawn()
             .unwrap();
         let mut is_over = false;
-        until("it stands still or is done", || {
+        wait_until("it stands still or is done", || {
             is_over = child.try_wait().unwrap().is_some();
-            is_over || proxy.asked().len() > kills
+            is_over || proxy.requests().len() > kills
         });
         child.kill().unwrap();
         child.wait().unwrap();
@@ -325,7 +341,9 @@ fn killed_push_is_completed_by_the_next() {
         if !announcements.is_empty() {
             assert_complete(&fixture, &server, &format!("k{kills}"));
         }
-        fixture.segno(&["checkpoint", "push", id(&created)]).good();
+        fixture
+            .segno(&["checkpoint", "push", id(&created)])
+            .expect_success();
         assert_complete(&fixture, &server, &format!("k{kills}"));
         if is_over {
             break;
@@ -349,9 +367,9 @@ fn killed_pull_is_completed_by_the_next() {
         wipe(&sandbox);
         let proxy = Proxy::start(server.address(), move |n, _| {
             if n == kills {
-                Mishap::Stalled
+                Failure::Stalled
             } else {
-                Mishap::None
+                Failure::None
             }
         });
         let fixture = RemoteFixture::new(&sandbox, &proxy.host());
@@ -360,9 +378,9 @@ fn killed_pull_is_completed_by_the_next() {
             .spawn()
             .unwrap();
         let mut is_over = false;
-        until("it stands still or is done", || {
+        wait_until("it stands still or is done", || {
             is_over = child.try_wait().unwrap().is_some();
-            is_over || proxy.asked().len() > kills
+            is_over || proxy.requests().len() > kills
         });
         child.kill().unwrap();
         child.wait().unwrap();
@@ -373,12 +391,14 @@ fn killed_pull_is_completed_by_the_next() {
                 "kill {kills}"
             );
             let listed = fixture.segno(&["checkpoint", "list", "--all", "--json"]);
-            assert!(listed.good().json().is_empty(), "kill {kills}");
+            assert!(listed.expect_success().json().is_empty(), "kill {kills}");
         }
-        fixture.segno(&["checkpoint", "pull", "--all"]).good();
+        fixture
+            .segno(&["checkpoint", "pull", "--all"])
+            .expect_success();
         fixture
             .segno(&["checkpoint", "verify", id(&created)])
-            .good();
+            .expect_success();
         assert_eq!(commands::session_statuses(&sandbox).len(), 1);
         if is_over {
             break;
@@ -417,11 +437,14 @@ fn concurrent_pushes_do_not_conflict() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     });
-    both.into_iter().for_each(|child| drop(wait(child).good()));
+    both.into_iter()
+        .for_each(|child| drop(wait_for_output(child).expect_success()));
     assert_complete(&fixture, &server, "team");
     wipe(&sandbox);
     let fixture = RemoteFixture::new(&sandbox, &server.host());
-    fixture.segno(&["checkpoint", "pull", "--all"]).good();
+    fixture
+        .segno(&["checkpoint", "pull", "--all"])
+        .expect_success();
 }
 
 #[test]
@@ -447,7 +470,7 @@ fn every_damaged_object_is_named_and_not_stored() {
                 .refused(23, &[name, "is damaged", "[K0305]"]);
             let listed = fixture
                 .segno(&["checkpoint", "list", "--all", "--json"])
-                .good();
+                .expect_success();
             assert!(listed.json().is_empty(), "{object} {position}");
             assert!(
                 commands::session_statuses(&sandbox).is_empty(),
@@ -461,10 +484,12 @@ fn every_damaged_object_is_named_and_not_stored() {
             .refused(23, &["is damaged"]);
         server.put(object, &good);
         // The next pull uses what was fetched meanwhile.
-        fixture.segno(&["checkpoint", "pull", "--all"]).good();
+        fixture
+            .segno(&["checkpoint", "pull", "--all"])
+            .expect_success();
         fixture
             .segno(&["checkpoint", "verify", id(&created)])
-            .good();
+            .expect_success();
     }
     for object in &objects {
         let good = server.get(object);
@@ -496,14 +521,14 @@ fn gc_deletes_unreferenced_packs_after_the_grace_period() {
     let all = server.names("team/packs/").len();
     fixture
         .segno(&["checkpoint", "prune", "--keep", "1", "--max-age-days", "0"])
-        .good();
+        .expect_success();
     assert_eq!(
         fixture.remote_checkpoints().len(),
         3,
         "they can be had back"
     );
     sandbox.configure("[storage]\nurl = \"s3://bucket/team\"\n[trash]\nkeep_days = 0\n");
-    fixture.segno(&["gc"]).good();
+    fixture.segno(&["gc"]).expect_success();
     assert_eq!(
         fixture.remote_checkpoints().len(),
         1,
@@ -512,7 +537,7 @@ fn gc_deletes_unreferenced_packs_after_the_grace_period() {
     let gc = |hours: &str| {
         let output = fixture
             .segno(&["gc", "--grace-hours", hours, "--json"])
-            .good();
+            .expect_success();
         output.json().remove(0)["storage"].clone()
     };
     assert_eq!(gc("24")["deleted"], 0);
@@ -525,7 +550,9 @@ fn gc_deletes_unreferenced_packs_after_the_grace_period() {
     assert!(server.names("team/trash/").is_empty());
     wipe(&sandbox);
     let fixture = RemoteFixture::new(&sandbox, &server.host());
-    fixture.segno(&["checkpoint", "pull", "--all"]).good();
+    fixture
+        .segno(&["checkpoint", "pull", "--all"])
+        .expect_success();
 }
 
 #[test]
@@ -537,10 +564,16 @@ fn push_rescues_parts_that_gc_marked_for_deletion() {
     let created = fixture.create_checkpoint();
     let announcement = server.names("team/checkpoints/").remove(0);
     server.delete(&announcement);
-    let gc = |hours: &str| fixture.segno(&["gc", "--grace-hours", hours]).good();
+    let gc = |hours: &str| {
+        fixture
+            .segno(&["gc", "--grace-hours", hours])
+            .expect_success()
+    };
     gc("24");
     assert!(!server.names("team/trash/").is_empty());
-    fixture.segno(&["checkpoint", "push", id(&created)]).good();
+    fixture
+        .segno(&["checkpoint", "push", id(&created)])
+        .expect_success();
     assert!(server.names("team/trash/").is_empty());
     gc("0");
     gc("0");
@@ -562,28 +595,30 @@ fn push_resends_parts_that_gc_deleted_meanwhile() {
         if request.method == "PUT" && request.path.contains("/checkpoints/") {
             let _ = wait_for_it.lock().unwrap().recv();
         }
-        Mishap::None
+        Failure::None
     });
     let fixture = RemoteFixture::new(&sandbox, &proxy.host());
     let mut push = fixture.command(&["checkpoint", "push", "--all"]);
     push.stdout(Stdio::piped()).stderr(Stdio::piped());
     let push = push.spawn().unwrap();
-    until("the letter is on its way", || {
+    wait_until("the letter is on its way", || {
         let is_announcement =
             |request: &Request| request.method == "PUT" && request.path.contains("/checkpoints/");
-        proxy.asked().iter().any(is_announcement)
+        proxy.requests().iter().any(is_announcement)
     });
     let direct = RemoteFixture::new(&sandbox, &server.host());
     for _ in 0..2 {
-        direct.segno(&["gc", "--grace-hours", "0"]).good();
+        direct.segno(&["gc", "--grace-hours", "0"]).expect_success();
     }
     assert!(server.names("team/packs/").is_empty());
     go.send(()).unwrap();
-    wait(push).good();
+    wait_for_output(push).expect_success();
     assert_complete(&direct, &server, "team");
     wipe(&sandbox);
     let direct = RemoteFixture::new(&sandbox, &server.host());
-    direct.segno(&["checkpoint", "pull", "--all"]).good();
+    direct
+        .segno(&["checkpoint", "pull", "--all"])
+        .expect_success();
 }
 
 #[test]
@@ -603,8 +638,12 @@ fn unreadable_announcement_stops_gc() {
             .refused(23, &[name, "[K0305]"]);
     }
     assert_eq!(server.names("team/").len(), before);
-    fixture.segno(&["checkpoint", "push", id(&created)]).good();
-    fixture.segno(&["gc", "--grace-hours", "0"]).good();
+    fixture
+        .segno(&["checkpoint", "push", id(&created)])
+        .expect_success();
+    fixture
+        .segno(&["gc", "--grace-hours", "0"])
+        .expect_success();
     assert_complete(&fixture, &server, "team");
 }
 
@@ -617,13 +656,15 @@ fn every_remote_error_is_reported() {
         .segno(&words)
         .refused(2, &["no storage is set", "[K0309]"]);
     let fixture = RemoteFixture::new(&sandbox, &server.host());
-    let output = fixture.segno(&["checkpoint", "list", "--remote"]).good();
+    let output = fixture
+        .segno(&["checkpoint", "list", "--remote"])
+        .expect_success();
     assert!(
         output.stdout.contains("no checkpoints there"),
         "{}",
         output.stdout
     );
-    let output = fixture.segno(&["doctor", "--storage"]).good();
+    let output = fixture.segno(&["doctor", "--storage"]).expect_success();
     assert!(
         output
             .stdout
@@ -650,7 +691,7 @@ fn every_remote_error_is_reported() {
     fixture
         .segno(&words)
         .refused(2, &["`storage.url` must be a text", "[C0102]"]);
-    let strict = BucketServer::suspicious();
+    let strict = BucketServer::requiring_known_keys();
     let fixture = RemoteFixture::new(&sandbox, &strict.host());
     let output = fixture
         .segno(&words)
@@ -671,10 +712,12 @@ fn folder_works_as_a_remote() {
     let created = fixture.create_checkpoint();
     wipe(&sandbox);
     sandbox.configure(&url);
-    fixture.segno(&["checkpoint", "pull", "--all"]).good();
+    fixture
+        .segno(&["checkpoint", "pull", "--all"])
+        .expect_success();
     fixture
         .segno(&["checkpoint", "restore", id(&created), "--trust"])
-        .good();
+        .expect_success();
     assert_eq!(files(&sandbox), before);
 }
 
@@ -692,7 +735,7 @@ fn encrypted_remote_is_readable_only_with_the_key() {
     let sandbox = sandbox();
     let key = sandbox.work().parent().unwrap().join("the key");
     let words = ["key", "new", key.to_str().unwrap()];
-    sandbox.segno(&words).good();
+    sandbox.segno(&words).expect_success();
     let fixture = RemoteFixture::new(&sandbox, &server.host());
     let remote = "[storage]\nurl = \"s3://bucket/team\"\n";
     let with_key = format!("{remote}[encryption]\nkey_file = {:?}\n", key.display());
@@ -717,10 +760,12 @@ fn encrypted_remote_is_readable_only_with_the_key() {
         .segno(&["checkpoint", "pull", "--all"])
         .refused(12, &["K0302", "no key is set"]);
     sandbox.configure(&with_key);
-    fixture.segno(&["checkpoint", "pull", "--all"]).good();
-    fixture.segno(&["checkpoint", "verify"]).good();
+    fixture
+        .segno(&["checkpoint", "pull", "--all"])
+        .expect_success();
+    fixture.segno(&["checkpoint", "verify"]).expect_success();
     fixture
         .segno(&["checkpoint", "restore", id(&created), "--trust"])
-        .good();
+        .expect_success();
     assert_eq!(files(&sandbox), before);
 }

@@ -1,6 +1,6 @@
 //! A chain that is killed and resumed.
 
-use segno_testkit::sandbox::{Sandbox, until, wait};
+use segno_testkit::sandbox::{Sandbox, wait_for_output, wait_until};
 
 use crate::sandbox;
 
@@ -12,13 +12,13 @@ fn resume_repeats_no_finished_step() {
         "while [ \"$SEGNO_STEP\" = steps/3 ] && [ ! -e go ]; do sleep 0.01; done",
     );
     let mut child = sandbox.start(&["run", "chain.yaml"]);
-    until("the fourth step is in flight", || {
+    wait_until("the fourth step is in flight", || {
         sandbox.calls().len() == 4
     });
     child.kill().unwrap();
     child.wait().unwrap();
     sandbox.write("go", "");
-    let output = sandbox.segno(&["resume"]).good();
+    let output = sandbox.segno(&["resume"]).expect_success();
     assert_eq!(
         sandbox.calls(),
         [
@@ -34,7 +34,7 @@ fn resume_repeats_no_finished_step() {
         "{}",
         output.stderr
     );
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 /// Counts the processes that work in the sandbox, except Segno's own.
@@ -64,7 +64,7 @@ fn a_killed_run_leaves_no_process_behind() {
     );
     let mut child = sandbox.start(&["run", "chain.yaml"]);
     let grown = ["one", "two", "three"].map(|name| sandbox.work().join(name));
-    until("the family is complete", || {
+    wait_until("the family is complete", || {
         grown.iter().all(|file| file.exists())
     });
     assert!(
@@ -74,7 +74,7 @@ fn a_killed_run_leaves_no_process_behind() {
     );
     child.kill().unwrap();
     child.wait().unwrap();
-    until("the family is gone", || sandbox_processes(&sandbox) == 0);
+    wait_until("the family is gone", || sandbox_processes(&sandbox) == 0);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn completed_session_cannot_be_resumed() {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 0);
     let child = sandbox.start(&["run", "chain.yaml", "--name", "done"]);
-    wait(child).good();
+    wait_for_output(child).expect_success();
     sandbox
         .segno(&["resume", "done"])
         .refused(17, &["done", "completed", "[S0108]", "hint:"]);

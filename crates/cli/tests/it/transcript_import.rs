@@ -16,8 +16,8 @@ use std::process::Command;
 use segno_testkit::model::{
     ModelServer, Part, Role, conversation, files, standard, standard_files,
 };
-use segno_testkit::programs::{Agent, Stage, Workshop};
-use segno_testkit::sandbox::{Said, Sandbox, finish, until, wait};
+use segno_testkit::programs::{Agent, AgentFixture, AgentSandbox};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end, wait_for_output, wait_until};
 use serde_json::{Value, json};
 
 use crate::{sandbox, segno};
@@ -25,14 +25,14 @@ use crate::{sandbox, segno};
 /// A conversation that a CLI agent started without Segno.
 struct Fixture {
     agent: Agent,
-    workshop: Workshop,
+    workshop: AgentFixture,
     id: String,
 }
 
 impl Deref for Fixture {
-    type Target = Workshop;
+    type Target = AgentFixture;
 
-    fn deref(&self) -> &Workshop {
+    fn deref(&self) -> &AgentFixture {
         &self.workshop
     }
 }
@@ -43,32 +43,35 @@ impl Fixture {
         let script = standard();
         let prompt = format!("Do the task. {}", script.marker());
         let server = ModelServer::scripted([script]);
-        let stage = Stage::new(&server);
+        let stage = AgentSandbox::new(&server);
         let mut running = agent.start(&stage, &prompt);
-        let first = running.until(|line| agent.named(line).is_some());
-        let id = agent.named(&first).unwrap();
-        until("the slow command runs and is written down", || {
-            stage.signs().contains(&"slow".to_owned())
-                && agent.kept(&stage, &id).contains("sleep 1")
+        let first = running.read_until(|line| agent.session_id_in(line).is_some());
+        let id = agent.session_id_in(&first).unwrap();
+        wait_until("the slow command runs and is written down", || {
+            stage.started_commands().contains(&"slow".to_owned())
+                && agent.read_transcript(&stage, &id).contains("sleep 1")
         });
         running.kill();
-        until("what it started is over", || stage.processes().is_empty());
+        wait_until("what it started is over", || stage.processes().is_empty());
         Self {
             agent,
-            workshop: Workshop::around(segno(), stage, server, "all"),
+            workshop: AgentFixture::with_agents(segno(), stage, server, "all"),
             id,
         }
     }
 
-    fn import(&self, words: &[&str]) -> Said {
-        self.segno(&[&["import", self.agent.word()], words].concat())
+    fn import(&self, words: &[&str]) -> ProcessOutput {
+        self.segno(&[&["import", self.agent.cli_name()], words].concat())
     }
 
     /// Asserts that the files are those of an undisturbed run and that the model received the whole
     /// history.
     fn assert_done(&self, work: &Path) {
         assert_eq!(files(work), standard_files(), "{:?}", self.agent);
-        let (paid, mended) = (self.server.paid("standard"), self.server.mended("standard"));
+        let (paid, mended) = (
+            self.server.paid_turns("standard"),
+            self.server.repaired_turns("standard"),
+        );
         assert_eq!(
             paid,
             [0, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -95,7 +98,7 @@ impl Fixture {
 }
 
 /// The bodies of all events of one kind in an exported session.
-fn events_of_kind(bundle: &Said, kind: &str) -> Vec<Value> {
+fn events_of_kind(bundle: &ProcessOutput, kind: &str) -> Vec<Value> {
     let records = bundle.stdout.lines();
     let records = records.map(|line| serde_json::from_str(line).unwrap());
     let records = records.filter(|record: &Value| record["kind"] == kind);
@@ -109,7 +112,7 @@ fn imported_conversation_resumes_natively() {
         let fixture = Fixture::killed(agent);
         let imported = fixture
             .import(&[&fixture.id, "--json"])
-            .good()
+            .expect_success()
             .json()
             .remove(0);
         assert_eq!(imported["outcome"], "new", "{imported}");
@@ -118,26 +121,26 @@ fn imported_conversation_resumes_natively() {
         let session = imported["session"].as_str().unwrap();
         let shown = fixture
             .segno(&["sessions", "show", session, "--json"])
-            .good();
+            .expect_success();
         let shown = shown.json().remove(0);
         assert_eq!(shown["session_kind"], "agent", "{shown}");
         assert_eq!(shown["status"], "paused", "{shown}");
         let again = fixture
             .import(&[&fixture.id, "--json"])
-            .good()
+            .expect_success()
             .json()
             .remove(0);
         assert_eq!(again["outcome"], "unchanged", "{again}");
-        let resumed = fixture.segno(&["resume", session]).good();
+        let resumed = fixture.segno(&["resume", session]).expect_success();
         assert!(!resumed.stderr.contains("cannot be read"), "{resumed:?}");
-        fixture.assert_done(&fixture.stage.work());
-        let opened = fixture.opened(session);
+        fixture.assert_done(&fixture.agent_sandbox.work());
+        let opened = fixture.conversations(session);
         let expected =
             [("-"), ("native")].map(|strategy| (fixture.id.clone(), strategy.to_owned()));
         assert_eq!(opened, expected, "{agent:?}");
         let left = fixture
             .import(&[&fixture.id, "--json"])
-            .good()
+            .expect_success()
             .json()
             .remove(0);
         assert_eq!(left["outcome"], "left", "{left}");
@@ -148,16 +151,20 @@ fn imported_conversation_resumes_natively() {
 fn deleted_transcript_is_restored_from_the_imported_copy() {
     for agent in Agent::ALL {
         let fixture = Fixture::killed(agent);
-        let record = agent.record(&fixture.stage, &fixture.id).unwrap();
-        let imported = fixture.import(&["--all", "--json"]).good().json();
+        let record = agent
+            .transcript_path(&fixture.agent_sandbox, &fixture.id)
+            .unwrap();
+        let imported = fixture.import(&["--all", "--json"]).expect_success().json();
         assert_eq!(imported.len(), 1, "{imported:?}");
         let session = imported[0]["session"].as_str().unwrap();
         fs::remove_file(&record).unwrap();
-        fixture.segno(&["gc", "--grace-hours", "0"]).good();
-        let resumed = fixture.segno(&["resume", session]).good();
-        let strategy = fixture.opened(session).pop().unwrap().1;
+        fixture
+            .segno(&["gc", "--grace-hours", "0"])
+            .expect_success();
+        let resumed = fixture.segno(&["resume", session]).expect_success();
+        let strategy = fixture.conversations(session).pop().unwrap().1;
         assert_eq!(strategy, "rehomed", "{agent:?} {resumed:?}");
-        fixture.assert_done(&fixture.stage.work());
+        fixture.assert_done(&fixture.agent_sandbox.work());
     }
 }
 
@@ -165,29 +172,31 @@ fn deleted_transcript_is_restored_from_the_imported_copy() {
 fn copied_transcript_resumes_on_another_machine() {
     for agent in Agent::ALL {
         let fixture = Fixture::killed(agent);
-        let record = agent.record(&fixture.stage, &fixture.id).unwrap();
+        let record = agent
+            .transcript_path(&fixture.agent_sandbox, &fixture.id)
+            .unwrap();
         let copy = fixture.sandbox.work().join("copy.jsonl");
         fs::copy(&record, &copy).unwrap();
         // Another home and another folder, with the files that exist so far.
-        let there = Stage::new(&fixture.server);
-        for (name, text) in files(&fixture.stage.work()) {
+        let there = AgentSandbox::new(&fixture.server);
+        for (name, text) in files(&fixture.agent_sandbox.work()) {
             let path = there.work().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let run = |words: &[&str]| finish(fixture.command_on(&there, words)).good();
+        let run = |words: &[&str]| run_to_end(fixture.command_on(&there, words)).expect_success();
         let (from, into) = (copy.to_str().unwrap(), there.work());
         let into = into.to_str().unwrap();
-        let output = run(&["import", agent.word(), from, "--folder", into, "--json"]);
+        let output = run(&["import", agent.cli_name(), from, "--folder", into, "--json"]);
         let session = output.json()[0]["session"].as_str().unwrap().to_owned();
         run(&["resume", &session]);
         fixture.assert_done(&there.work());
         assert_eq!(
-            fixture.opened(&session).pop().unwrap().1,
+            fixture.conversations(&session).pop().unwrap().1,
             "rehomed",
             "{agent:?}"
         );
-        assert!(agent.record(&there, &fixture.id).is_some());
+        assert!(agent.transcript_path(&there, &fixture.id).is_some());
     }
 }
 
@@ -197,18 +206,24 @@ fn fork_of_an_import_gets_its_own_conversation() {
         let fixture = Fixture::killed(agent);
         let imported = fixture
             .import(&[&fixture.id, "--json"])
-            .good()
+            .expect_success()
             .json()
             .remove(0);
         let session = imported["session"].as_str().unwrap();
         fixture
             .segno(&["sessions", "fork", session, "--name", "other"])
-            .good();
-        let record = agent.record(&fixture.stage, &fixture.id).unwrap();
+            .expect_success();
+        let record = agent
+            .transcript_path(&fixture.agent_sandbox, &fixture.id)
+            .unwrap();
         let before = fs::read(&record).unwrap();
-        fixture.segno(&["resume", "other"]).good();
-        assert_eq!(files(&fixture.stage.work()), standard_files(), "{agent:?}");
-        let opened = fixture.opened("other");
+        fixture.segno(&["resume", "other"]).expect_success();
+        assert_eq!(
+            files(&fixture.agent_sandbox.work()),
+            standard_files(),
+            "{agent:?}"
+        );
+        let opened = fixture.conversations("other");
         let strategies: Vec<&str> = opened
             .iter()
             .map(|(_, strategy)| strategy.as_str())
@@ -290,12 +305,14 @@ impl Forged {
         command
     }
 
-    fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
+    fn segno(&self, words: &[&str]) -> ProcessOutput {
+        run_to_end(self.command(words))
     }
 
     fn import(&self) -> Value {
-        let output = self.segno(&["import", "claude", "--all", "--json"]).good();
+        let output = self
+            .segno(&["import", "claude", "--all", "--json"])
+            .expect_success();
         let mut lines = output.json();
         assert_eq!(lines.len(), 1, "{lines:?}");
         lines.remove(0)
@@ -305,7 +322,7 @@ impl Forged {
     fn messages(&self) -> Vec<Value> {
         let session = self.import()["session"].as_str().unwrap().to_owned();
         let exported = self.segno(&["sessions", "export", &session, "-o", "-"]);
-        let events = events_of_kind(&exported.good(), "agent_said");
+        let events = events_of_kind(&exported.expect_success(), "agent_said");
         let entries = events
             .iter()
             .map(|event| event["entries"].as_str().unwrap());
@@ -316,7 +333,7 @@ impl Forged {
 
     fn shown(&self) -> Value {
         let output = self.segno(&["sessions", "show", "Tell-me", "--json"]);
-        output.good().json().remove(0)
+        output.expect_success().json().remove(0)
     }
 }
 
@@ -327,7 +344,9 @@ fn import_appends_only_new_messages() {
     assert_eq!(forged.import()["outcome"], "unchanged");
     assert_eq!(forged.shown()["usage"]["output_tokens"], 14);
     forged.append_turns(4..6);
-    let dry = forged.segno(&["import", "claude", ID, "--dry-run"]).good();
+    let dry = forged
+        .segno(&["import", "claude", ID, "--dry-run"])
+        .expect_success();
     assert!(dry.stdout.contains("would bring up to date"), "{dry:?}");
     let updated = forged.import();
     assert_eq!(
@@ -425,7 +444,7 @@ fn concurrent_imports_create_one_session() {
     for round in 0..5 {
         let both = [start(), start(), start()];
         for child in both {
-            let output = wait(child).good();
+            let output = wait_for_output(child).expect_success();
             let outcome = output.json()[0]["outcome"].clone();
             assert!(outcome != "empty", "round {round}: {output:?}");
         }
@@ -435,7 +454,7 @@ fn concurrent_imports_create_one_session() {
     }
     let listed = forged
         .segno(&["sessions", "list", "--all", "--json"])
-        .good();
+        .expect_success();
     assert_eq!(listed.json().len(), 1, "{listed:?}");
 }
 
@@ -449,20 +468,28 @@ fn transcript_copy_lives_as_long_as_its_session() {
             let head = fs::File::open(head.unwrap().path()).unwrap();
             head.set_modified(old).unwrap();
         }
-        let output = forged.segno(&["gc", "--grace-hours", "0", "--json"]).good();
+        let output = forged
+            .segno(&["gc", "--grace-hours", "0", "--json"])
+            .expect_success();
         output.json()[0]["snapshots"].as_u64().unwrap()
     };
     assert_eq!(run_gc(), 0);
-    forged.segno(&["sessions", "delete", &session]).good();
+    forged
+        .segno(&["sessions", "delete", &session])
+        .expect_success();
     assert_eq!(run_gc(), 0, "it is in the trash");
     let left = forged.import();
     assert!(left["reason"].as_str().unwrap().contains("trash"), "{left}");
-    forged.segno(&["sessions", "restore", &session]).good();
+    forged
+        .segno(&["sessions", "restore", &session])
+        .expect_success();
     assert_eq!(run_gc(), 0);
-    forged.segno(&["sessions", "delete", &session]).good();
+    forged
+        .segno(&["sessions", "delete", &session])
+        .expect_success();
     forged
         .segno(&["sessions", "trash", "--empty", "--yes"])
-        .good();
+        .expect_success();
     assert_eq!(run_gc(), 1, "nobody needs it any more");
     assert_eq!(
         forged.import()["outcome"],
@@ -477,7 +504,7 @@ fn search_finds_imported_messages_newest_first() {
     forged.import();
     let find = |words: &[&str]| {
         let output = forged.segno(&[&["sessions", "search"], words, &["--json"]].concat());
-        output.good().json()
+        output.expect_success().json()
     };
     let finds = find(&["TURNIP"]);
     let found: Vec<_> = finds
@@ -511,7 +538,7 @@ fn search_finds_imported_messages_newest_first() {
     fs::create_dir(&elsewhere).unwrap();
     let mut command = forged.command(&["sessions", "search", "turnip"]);
     command.current_dir(&elsewhere);
-    let output = finish(command).good();
+    let output = run_to_end(command).expect_success();
     assert!(
         output.stdout.starts_with("nothing found; `--all`"),
         "{output:?}"
@@ -523,14 +550,16 @@ fn search_finds_imported_messages_newest_first() {
         conversation["last_words"], "A turnip is a root, number 3.",
         "{conversation}"
     );
-    let output = forged.segno(&["sessions", "show", "Tell-me"]).good();
+    let output = forged
+        .segno(&["sessions", "show", "Tell-me"])
+        .expect_success();
     assert!(
         output
             .stdout
             .contains("last words A turnip is a root, number 3."),
         "{output:?}"
     );
-    let listed = forged.segno(&["sessions", "list"]).good();
+    let listed = forged.segno(&["sessions", "list"]).expect_success();
     assert!(listed.stdout.contains("agent"), "{listed:?}");
 }
 
@@ -552,7 +581,7 @@ fn killed_import_continues_where_it_stopped() {
         let before = event_count(&forged);
         let mut child = forged.command(&["import", "claude", ID]);
         let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
-        until("something that was said is written down", || {
+        wait_until("something that was said is written down", || {
             event_count(&forged) >= before + 8
         });
         assert!(
@@ -565,7 +594,7 @@ fn killed_import_continues_where_it_stopped() {
     assert_eq!(forged.import()["outcome"], "updated");
     let found = forged.segno(&["sessions", "search", "turnip", "--limit", "100", "--json"]);
     let mut times: Vec<String> = found
-        .good()
+        .expect_success()
         .json()
         .iter()
         .filter(|find| find["who"] != "question")

@@ -14,8 +14,10 @@ use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::{Pid, Signal, kill_process};
 use segno_testkit::model::{ModelServer, standard};
-use segno_testkit::programs::{Agent, Stage};
-use segno_testkit::sandbox::{Said, Sandbox, deadline, finish, until, wait};
+use segno_testkit::programs::{Agent, AgentSandbox};
+use segno_testkit::sandbox::{
+    ProcessOutput, Sandbox, deadline, run_to_end, wait_for_output, wait_until,
+};
 use serde_json::{Value, json};
 
 use crate::sandbox;
@@ -45,8 +47,8 @@ impl Fixture {
         command
     }
 
-    fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
+    fn segno(&self, words: &[&str]) -> ProcessOutput {
+        run_to_end(self.command(words))
     }
 
     fn watch(&self) -> Watcher {
@@ -90,12 +92,14 @@ impl Fixture {
 
     /// Everything in the journal of a session.
     fn full_log(&self, session: &str) -> String {
-        self.segno(&["logs", session, "--full"]).good().stdout
+        self.segno(&["logs", session, "--full"])
+            .expect_success()
+            .stdout
     }
 
     fn sessions(&self) -> usize {
         self.segno(&["sessions", "list", "--all", "--json"])
-            .good()
+            .expect_success()
             .json()
             .len()
     }
@@ -255,12 +259,14 @@ fn watch_once_mirrors_everything_and_exits() {
     }
     let output = fixture
         .segno(&["watch", "--once", "--json", "claude"])
-        .good();
+        .expect_success();
     assert_eq!(output.json().len(), 5, "{}", output.stdout);
-    let output = fixture.segno(&["watch", "--once", "--json"]).good();
+    let output = fixture
+        .segno(&["watch", "--once", "--json"])
+        .expect_success();
     assert_eq!(output.stdout, "", "nothing is new");
     fixture.append_message(3, 1, "more");
-    let output = fixture.segno(&["watch", "--once"]).good();
+    let output = fixture.segno(&["watch", "--once"]).expect_success();
     assert!(
         output.stdout.starts_with("updated ") && output.stdout.contains(&id(3)),
         "{}",
@@ -280,13 +286,15 @@ fn second_watcher_is_refused() {
             .refused(21, &["watched already", &who, "H0103"]);
     }
     watcher.signal(Signal::KILL);
-    fixture.segno(&["watch", "--once"]).good();
+    fixture.segno(&["watch", "--once"]).expect_success();
 }
 
 #[test]
 fn transcript_reported_by_a_hook_is_mirrored_anywhere() {
     let fixture = Fixture::new();
-    fixture.segno(&["hooks", "install", "claude"]).good();
+    fixture
+        .segno(&["hooks", "install", "claude"])
+        .expect_success();
     fixture.append_message(1, 0, "elsewhere");
     let run_hook = |session: u32| {
         let home = fixture.sandbox.home();
@@ -300,7 +308,7 @@ fn transcript_reported_by_a_hook_is_mirrored_anywhere() {
             .unwrap()
             .write_all(event.to_string().as_bytes())
             .unwrap();
-        wait(child).good();
+        wait_for_output(child).expect_success();
     };
     let spool_files = || {
         fs::read_dir(fixture.sandbox.home().join("spool"))
@@ -317,14 +325,14 @@ fn transcript_reported_by_a_hook_is_mirrored_anywhere() {
     fixture.append_message(2, 0, "also elsewhere");
     run_hook(2);
     watcher.wait_until_mirrored(&fixture.transcript(2));
-    until("the notes are done with", || spool_files() == 0);
+    wait_until("the notes are done with", || spool_files() == 0);
 }
 
 #[test]
 fn transcripts_of_real_agents_are_mirrored() {
     for agent in Agent::ALL {
         let server = ModelServer::scripted([standard()]);
-        let (stage, sandbox) = (Stage::new(&server), sandbox());
+        let (stage, sandbox) = (AgentSandbox::new(&server), sandbox());
         let segno = |words: &[&str]| {
             let mut command = sandbox.command(words);
             command.envs(
@@ -337,17 +345,21 @@ fn transcripts_of_real_agents_are_mirrored() {
         };
         let watcher = Watcher::start(segno(&["watch", "--json"]));
         let prompt = format!("Do the task. {}", standard().marker());
-        let (status, lines) = agent.start(&stage, &prompt).end();
+        let (status, lines) = agent.start(&stage, &prompt).read_to_end();
         assert!(status.success(), "{lines:#?}");
-        let transcript = agent.record(&stage, &agent.session(&lines)).unwrap();
+        let transcript = agent
+            .transcript_path(&stage, &agent.session(&lines))
+            .unwrap();
         // Programs end their transcripts with records that hold no message, and the watcher reports
         // nothing for those.
         let session = watcher.wait_for_line(&transcript, |_| true);
         let has_the_end = || {
-            let log = finish(segno(&["logs", &session, "--full"])).good().stdout;
+            let log = run_to_end(segno(&["logs", &session, "--full"]))
+                .expect_success()
+                .stdout;
             log.contains("Done: the plan, three files and a count.")
         };
-        until("the end is mirrored", has_the_end);
+        wait_until("the end is mirrored", has_the_end);
         fs::remove_file(transcript).unwrap();
         assert!(has_the_end(), "{agent:?}");
     }

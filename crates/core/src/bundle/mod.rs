@@ -18,7 +18,7 @@ pub use writer::Writer;
 use crate::digest::Digest;
 use crate::id::{Name, SessionId};
 use crate::journal::{Broken, Run, Seq};
-use crate::state::Illegal;
+use crate::state::IllegalEvent;
 use crate::time::Timestamp;
 
 /// The version of the export format.
@@ -41,7 +41,7 @@ pub enum Error {
     Newer(u32),
     /// The trailer is missing.
     #[error("its end is missing: it was cut short or changed")]
-    Cut,
+    Truncated,
     /// The content does not match the digest.
     #[error("it was changed after it was written: its digest does not match")]
     Altered,
@@ -60,7 +60,7 @@ pub enum Error {
     Broken(#[from] Broken),
     /// An event cannot follow the events before it.
     #[error(transparent)]
-    Illegal(#[from] Illegal),
+    Illegal(#[from] IllegalEvent),
     /// A text is missing, has the wrong length, or nothing refers to it.
     #[error("text {}: {reason}", .digest.short())]
     Text {

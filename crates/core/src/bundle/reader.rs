@@ -44,7 +44,7 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, Error> {
         ..
     } = reader.finish()?;
     if (records.len() as u64, texts.len() as u64) != (trailer.records, trailer.blobs) {
-        return Err(Error::Cut);
+        return Err(Error::Truncated);
     }
     Ok(Bundle {
         header,
@@ -76,17 +76,17 @@ fn header(bytes: &[u8]) -> Result<Header, Error> {
 
 /// Splits off the last line and verifies that it is the trailer of everything before it.
 fn verify_trailer(bytes: &[u8]) -> Result<(&[u8], Trailer), Error> {
-    let whole = bytes.strip_suffix(b"\n").ok_or(Error::Cut)?;
+    let whole = bytes.strip_suffix(b"\n").ok_or(Error::Truncated)?;
     let end = whole
         .iter()
         .rposition(|byte| *byte == b'\n')
-        .ok_or(Error::Cut)?;
+        .ok_or(Error::Truncated)?;
     let (content, last) = bytes.split_at(end + 1);
-    let trailer: Trailer = serde_json::from_slice(last).map_err(|_| Error::Cut)?;
+    let trailer: Trailer = serde_json::from_slice(last).map_err(|_| Error::Truncated)?;
     // Comparing the whole line also refuses other encodings of the same trailer.
     let spelled = serde_json::to_vec(&trailer).expect("lines are plain data");
     if last.strip_suffix(b"\n") != Some(&spelled) || trailer.bytes != content.len() as u64 {
-        return Err(Error::Cut);
+        return Err(Error::Truncated);
     }
     if trailer.digest != Digest::of(content) {
         return Err(Error::Altered);
@@ -199,7 +199,7 @@ impl Reader {
 
     fn finish(self) -> Result<Self, Error> {
         if self.partial.is_some() || self.records.is_empty() {
-            return Err(Error::Cut);
+            return Err(Error::Truncated);
         }
         let wrong = |digest: Digest, reason| Err(Error::Text { digest, reason });
         for (digest, bytes) in &self.referenced {

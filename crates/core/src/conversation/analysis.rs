@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use serde::Serialize;
 
-use super::{Branch, Entry, Origin, Said, Thread, Tokens, Utterance, words};
+use super::{
+    AssistantPart, Branch, ConversationItem, ItemContent, Origin, Thread, Tokens, plain_text,
+};
 use crate::digest::Digest;
 use crate::model::ToolCall;
 use crate::time::Timestamp;
@@ -89,7 +91,7 @@ impl Analysis {
     }
 
     /// Adds one item.
-    pub fn add(&mut self, entry: &Entry) {
+    pub fn add(&mut self, entry: &ConversationItem) {
         self.summary.entries += 1;
         self.time(entry.when);
         let current = entry.branch != Branch::Side;
@@ -97,13 +99,13 @@ impl Analysis {
             self.summary.side += 1;
         }
         let main = entry.thread == Thread::Main;
-        match &entry.said {
-            Said::User { origin, parts } => {
-                if current && main && *origin == Origin::Person && self.summary.title.is_none() {
-                    self.summary.title = title(&words(parts));
+        match &entry.content {
+            ItemContent::User { origin, parts } => {
+                if current && main && *origin == Origin::User && self.summary.title.is_none() {
+                    self.summary.title = title(&plain_text(parts));
                 }
             }
-            Said::Assistant {
+            ItemContent::Assistant {
                 message,
                 model,
                 parts,
@@ -117,12 +119,12 @@ impl Analysis {
                     self.count(&entry.thread, message.as_deref(), *usage);
                 }
                 for part in parts {
-                    if let (Utterance::Call(call), true) = (part, current) {
+                    if let (AssistantPart::Call(call), true) = (part, current) {
                         self.call(entry, call);
                     }
                 }
             }
-            Said::Result(answer) => {
+            ItemContent::Result(answer) => {
                 if current {
                     let call = Digest::of(answer.id.as_bytes());
                     self.open.remove(&call);
@@ -131,13 +133,13 @@ impl Analysis {
                     }
                 }
             }
-            Said::Compaction { summary, after, .. } => {
+            ItemContent::Compaction { summary, after, .. } => {
                 self.summary.compactions += u64::from(summary.is_some());
                 if let (true, true, Some(after)) = (current, main, after) {
                     self.summary.context = Some(*after);
                 }
             }
-            Said::Usage { last, total } => {
+            ItemContent::Usage { last, total } => {
                 if current && main {
                     self.summary.context = Some(last.sum());
                 }
@@ -148,7 +150,7 @@ impl Analysis {
                     None => self.messages += *last,
                 }
             }
-            Said::Notice { .. } | Said::Raw { .. } => {}
+            ItemContent::Notice { .. } | ItemContent::Raw { .. } => {}
         }
     }
 
@@ -207,7 +209,7 @@ impl Analysis {
             .push_back(((thread.clone(), message.to_owned()), usage));
     }
 
-    fn call(&mut self, entry: &Entry, call: &ToolCall) {
+    fn call(&mut self, entry: &ConversationItem, call: &ToolCall) {
         for file in changed_files(call) {
             if self.summary.files.len() < LISTED_FILES {
                 self.summary.files.insert(file.to_owned());
@@ -277,8 +279,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn assistant(message: &str, parts: Vec<Utterance>, output: u64) -> Entry {
-        Entry::new(Said::Assistant {
+    fn assistant(message: &str, parts: Vec<AssistantPart>, output: u64) -> ConversationItem {
+        ConversationItem::new(ItemContent::Assistant {
             message: Some(message.into()),
             model: Some("m".into()),
             parts,
@@ -291,15 +293,15 @@ mod tests {
         })
     }
 
-    fn call(id: &str, name: &str, input: serde_json::Value) -> Utterance {
-        Utterance::Call(ToolCall {
+    fn call(id: &str, name: &str, input: serde_json::Value) -> AssistantPart {
+        AssistantPart::Call(ToolCall {
             id: id.into(),
             name: name.into(),
             input,
         })
     }
 
-    fn summary(entries: &[Entry]) -> Summary {
+    fn summary(entries: &[ConversationItem]) -> Summary {
         let mut analysis = Analysis::new();
         entries.iter().for_each(|entry| analysis.add(entry));
         analysis.finish()
@@ -334,10 +336,10 @@ mod tests {
                 1,
             ),
             side,
-            Entry::new(Said::Result(Answer {
+            ConversationItem::new(ItemContent::Result(Answer {
                 id: "2".into(),
                 parts: vec![],
-                outcome: Outcome::Unsaid,
+                outcome: Outcome::Unknown,
             })),
         ]);
         let open: Vec<_> = summary.unanswered.iter().map(|call| &*call.id).collect();
@@ -352,12 +354,12 @@ mod tests {
     fn title_is_the_first_user_message() {
         let said = |origin, text: &str| {
             let parts = vec![Part::Text { text: text.into() }];
-            Entry::new(Said::User { origin, parts })
+            ConversationItem::new(ItemContent::User { origin, parts })
         };
         let summary = summary(&[
-            said(Origin::Program, "environment"),
-            said(Origin::Person, "\n  fix the parser \nand more"),
-            said(Origin::Person, "later"),
+            said(Origin::CliAgent, "environment"),
+            said(Origin::User, "\n  fix the parser \nand more"),
+            said(Origin::User, "later"),
         ]);
         assert_eq!(summary.title.as_deref(), Some("fix the parser"));
     }

@@ -1,11 +1,13 @@
 //! Converts a conversation to the messages of an API model, and back.
 
-use super::turns::{Loss, Losses, Speech, Turn, turns};
-use super::{Answer, Entry, Origin, Outcome, Part, Said, Utterance, words};
+use super::turns::{Loss, Losses, ModelPart, Turn, turns};
+use super::{
+    Answer, AssistantPart, ConversationItem, ItemContent, Origin, Outcome, Part, plain_text,
+};
 use crate::model::{self, Message, ToolResult};
 
 /// Converts to messages; also returns what was lost.
-pub fn to_messages(entries: &[Entry]) -> (Vec<Message>, Losses) {
+pub fn to_messages(entries: &[ConversationItem]) -> (Vec<Message>, Losses) {
     let (turns, mut losses) = turns(entries);
     let messages = turns
         .into_iter()
@@ -23,8 +25,8 @@ fn message(turn: Turn, losses: &mut Losses) -> Message {
             parts: parts
                 .into_iter()
                 .map(|part| match part {
-                    Speech::Text(text) => model::Part::Text { text },
-                    Speech::Call(call) => model::Part::Call(call),
+                    ModelPart::Text(text) => model::Part::Text { text },
+                    ModelPart::Call(call) => model::Part::Call(call),
                 })
                 .collect(),
         },
@@ -55,34 +57,38 @@ fn text(parts: &[Part], losses: &mut Losses) -> String {
             other => other.clone(),
         })
         .collect();
-    words(&shown)
+    plain_text(&shown)
 }
 
 /// Converts messages to conversation items.
-pub fn from_messages(messages: &[Message]) -> Vec<Entry> {
+pub fn from_messages(messages: &[Message]) -> Vec<ConversationItem> {
     let mut entries = Vec::new();
     for message in messages {
         match message {
-            Message::User { text } => entries.push(Entry::new(Said::User {
-                origin: Origin::Person,
+            Message::User { text } => entries.push(ConversationItem::new(ItemContent::User {
+                origin: Origin::User,
                 parts: vec![Part::Text { text: text.clone() }],
             })),
-            Message::Assistant { parts } => entries.push(Entry::new(Said::Assistant {
-                message: None,
-                model: None,
-                parts: parts.iter().map(Utterance::from).collect(),
-                usage: None,
-            })),
+            Message::Assistant { parts } => {
+                entries.push(ConversationItem::new(ItemContent::Assistant {
+                    message: None,
+                    model: None,
+                    parts: parts.iter().map(AssistantPart::from).collect(),
+                    usage: None,
+                }))
+            }
             Message::Tools { results } => {
-                let said = results.iter().map(|result| Said::Result(result.into()));
-                entries.extend(said.map(Entry::new));
+                let said = results
+                    .iter()
+                    .map(|result| ItemContent::Result(result.into()));
+                entries.extend(said.map(ConversationItem::new));
             }
         }
     }
     entries
 }
 
-impl From<&model::Part> for Utterance {
+impl From<&model::Part> for AssistantPart {
     fn from(part: &model::Part) -> Self {
         match part {
             model::Part::Text { text } => Self::Text { text: text.clone() },

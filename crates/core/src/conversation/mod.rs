@@ -43,7 +43,8 @@ pub struct Conversation {
     /// The working directory.
     pub cwd: Option<String>,
     /// The items, in the order of the transcript.
-    pub entries: Vec<Entry>,
+    #[serde(rename = "entries")]
+    pub items: Vec<ConversationItem>,
 }
 
 /// The only version: 1.
@@ -77,7 +78,7 @@ impl<'de> Deserialize<'de> for Version {
 /// One item of a conversation: a message, a tool result, or another event in a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct ConversationItem {
     /// The timestamp, if the transcript has one.
     pub when: Option<Timestamp>,
     /// The transcript record's own id. A record with several parts gives several items with the same id.
@@ -87,19 +88,20 @@ pub struct Entry {
     pub thread: Thread,
     /// Whether the agent would still know the item after a resume.
     pub branch: Branch,
-    pub said: Said,
+    #[serde(rename = "said")]
+    pub content: ItemContent,
 }
 
-impl Entry {
+impl ConversationItem {
     /// An item of the main thread without metadata.
-    pub fn new(said: Said) -> Self {
+    pub fn new(content: ItemContent) -> Self {
         Self {
             when: None,
             id: None,
             parent: None,
             thread: Thread::Main,
             branch: Branch::Current,
-            said,
+            content,
         }
     }
 }
@@ -129,7 +131,7 @@ pub enum Branch {
 /// The content of an item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Said {
+pub enum ItemContent {
     /// A message to the agent.
     User { origin: Origin, parts: Vec<Part> },
     /// A message of the model.
@@ -137,7 +139,7 @@ pub enum Said {
         /// The message's id. One message may be split into several items, each with the message's usage.
         message: Option<String>,
         model: Option<String>,
-        parts: Vec<Utterance>,
+        parts: Vec<AssistantPart>,
         /// The usage of the whole message.
         usage: Option<Tokens>,
     },
@@ -172,16 +174,16 @@ pub enum Said {
     },
 }
 
-impl Said {
+impl ItemContent {
     /// The ids by which the item can be found: the message's, those of its calls, and that of the call
     /// that it answers.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
         let (message, parts) = match self {
             Self::Assistant { message, parts, .. } => (message.as_deref(), parts.as_slice()),
             _ => (None, &[][..]),
         };
         let calls = parts.iter().filter_map(|part| match part {
-            Utterance::Call(call) => Some(call.id.as_str()),
+            AssistantPart::Call(call) => Some(call.id.as_str()),
             _ => None,
         });
         let answer = match self {
@@ -197,9 +199,11 @@ impl Said {
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A user, or another caller that gives the agent its task.
-    Person,
+    #[serde(rename = "person")]
+    User,
     /// The CLI agent itself.
-    Program,
+    #[serde(rename = "program")]
+    CliAgent,
 }
 
 /// The kind of a notice.
@@ -238,7 +242,8 @@ pub enum Image {
     /// In base64, at most [`INLINE_IMAGE`] characters.
     Inline(String),
     /// Too long to be stored inline.
-    Elsewhere {
+    #[serde(rename = "elsewhere")]
+    External {
         /// The digest of the base64 text.
         digest: Digest,
         /// The length of the base64 text.
@@ -253,7 +258,7 @@ impl Image {
         if data.len() <= INLINE_IMAGE {
             return Self::Inline(data);
         }
-        Self::Elsewhere {
+        Self::External {
             digest: Digest::of(data.as_bytes()),
             size: data.len() as u64,
         }
@@ -263,7 +268,7 @@ impl Image {
 /// A part of a model's message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Utterance {
+pub enum AssistantPart {
     Text {
         text: String,
     },
@@ -300,7 +305,8 @@ pub enum Outcome {
     Succeeded,
     Failed,
     /// The transcript does not say.
-    Unsaid,
+    #[serde(rename = "unsaid")]
+    Unknown,
 }
 
 /// Token counts exactly as the vendor reports them; no token is counted twice.
@@ -357,7 +363,7 @@ impl From<Tokens> for Usage {
 }
 
 /// The text parts, joined by newlines.
-pub fn words(parts: &[Part]) -> String {
+pub fn plain_text(parts: &[Part]) -> String {
     let mut all = String::new();
     for part in parts {
         if let Part::Text { text } = part {
@@ -386,18 +392,18 @@ mod tests {
 
     #[test]
     fn conversation_item_round_trips_through_json() {
-        let entry = Entry {
+        let entry = ConversationItem {
             when: Some(Timestamp(7)),
             thread: Thread::Agent("counter".into()),
-            ..Entry::new(Said::Assistant {
+            ..ConversationItem::new(ItemContent::Assistant {
                 message: Some("m".into()),
                 model: None,
                 parts: vec![
-                    Utterance::Thinking {
+                    AssistantPart::Thinking {
                         text: "hm".into(),
                         seal: Some("s".into()),
                     },
-                    Utterance::Call(ToolCall {
+                    AssistantPart::Call(ToolCall {
                         id: "c".into(),
                         name: "Bash".into(),
                         input: serde_json::json!({"command": "ls"}),
@@ -410,13 +416,16 @@ mod tests {
             })
         };
         let text = serde_json::to_string(&entry).unwrap();
-        assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
+        assert_eq!(
+            serde_json::from_str::<ConversationItem>(&text).unwrap(),
+            entry
+        );
     }
 
     #[test]
     fn oversized_image_is_referenced_by_digest() {
         let long = "A".repeat(INLINE_IMAGE + 4);
-        let Image::Elsewhere { size, .. } = Image::from_base64(long.clone()) else {
+        let Image::External { size, .. } = Image::from_base64(long.clone()) else {
             panic!("kept");
         };
         assert_eq!(size, long.len() as u64);

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use serde::Serialize;
 
 use super::{
-    Answer, Branch, Entry, Origin, Outcome, Part, Said, Thread, Tokens, UNKNOWN_OUTCOME, Utterance,
-    words,
+    Answer, AssistantPart, Branch, ConversationItem, ItemContent, Origin, Outcome, Part, Thread,
+    Tokens, UNKNOWN_OUTCOME, plain_text,
 };
 use crate::model::ToolCall;
 use crate::time::Timestamp;
@@ -28,7 +28,7 @@ pub enum Turn {
         when: Option<Timestamp>,
         model: Option<String>,
         /// Text and calls; the ids of all calls in a conversation are distinct.
-        parts: Vec<Speech>,
+        parts: Vec<ModelPart>,
         usage: Option<Tokens>,
     },
     /// The tools' results: one per call of the turn before, in the same order.
@@ -40,7 +40,7 @@ pub enum Turn {
 
 /// A part of a model's turn that another model understands.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Speech {
+pub enum ModelPart {
     Text(String),
     /// A tool call.
     Call(ToolCall),
@@ -126,15 +126,15 @@ impl Losses {
 }
 
 /// The turns of a conversation, and what is missing in them.
-pub fn turns(entries: &[Entry]) -> (Vec<Turn>, Losses) {
+pub fn turns(entries: &[ConversationItem]) -> (Vec<Turn>, Losses) {
     let mut losses = Losses::default();
     let from = entries
         .iter()
         .rposition(|entry| {
             is_included(entry)
                 && matches!(
-                    entry.said,
-                    Said::Compaction {
+                    entry.content,
+                    ItemContent::Compaction {
                         summary: Some(_),
                         ..
                     }
@@ -158,15 +158,15 @@ pub fn turns(entries: &[Entry]) -> (Vec<Turn>, Losses) {
     (builder.turns, builder.losses)
 }
 
-fn is_included(entry: &Entry) -> bool {
+fn is_included(entry: &ConversationItem) -> bool {
     entry.branch != Branch::Side && entry.thread == Thread::Main
 }
 
 /// The results by call id, so that each can directly follow its call.
-fn answers(entries: &[Entry]) -> HashMap<&str, VecDeque<(Option<Timestamp>, &Answer)>> {
+fn answers(entries: &[ConversationItem]) -> HashMap<&str, VecDeque<(Option<Timestamp>, &Answer)>> {
     let mut answers: HashMap<_, VecDeque<_>> = HashMap::new();
     for entry in entries.iter().filter(|entry| is_included(entry)) {
-        if let Said::Result(answer) = &entry.said {
+        if let ItemContent::Result(answer) = &entry.content {
             let queue = answers.entry(answer.id.as_str()).or_default();
             queue.push_back((entry.when, answer));
         }
@@ -185,34 +185,34 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn add(&mut self, entry: &'a Entry) {
+    fn add(&mut self, entry: &'a ConversationItem) {
         match (entry.branch, &entry.thread) {
             (Branch::Side, _) => return self.losses.add(Loss::SideBranch),
             (_, Thread::Agent(_)) => return self.losses.add(Loss::SubAgent),
             _ => {}
         }
-        match &entry.said {
-            Said::User { origin, parts } => {
+        match &entry.content {
+            ItemContent::User { origin, parts } => {
                 self.answer_pending_calls();
                 self.user(entry.when, *origin, parts.clone());
             }
-            Said::Assistant {
+            ItemContent::Assistant {
                 model,
                 parts,
                 usage,
                 ..
             } => self.assistant(entry.when, model.as_ref(), parts, *usage),
-            Said::Result(answer) => self.add_result(entry.when, answer),
-            Said::Compaction { summary, .. } => {
+            ItemContent::Result(answer) => self.add_result(entry.when, answer),
+            ItemContent::Compaction { summary, .. } => {
                 self.answer_pending_calls();
                 if let Some(summary) = summary {
                     let text = summary.clone();
-                    self.user(entry.when, Origin::Program, vec![Part::Text { text }]);
+                    self.user(entry.when, Origin::CliAgent, vec![Part::Text { text }]);
                 }
             }
-            Said::Notice { .. } => self.losses.add(Loss::Notice),
-            Said::Raw { .. } => self.losses.add(Loss::Record),
-            Said::Usage { .. } => {}
+            ItemContent::Notice { .. } => self.losses.add(Loss::Notice),
+            ItemContent::Raw { .. } => self.losses.add(Loss::Record),
+            ItemContent::Usage { .. } => {}
         }
     }
 
@@ -240,16 +240,18 @@ impl<'a> Builder<'a> {
         &mut self,
         when: Option<Timestamp>,
         model: Option<&String>,
-        parts: &[Utterance],
+        parts: &[AssistantPart],
         usage: Option<Tokens>,
     ) {
         let mut speech = Vec::new();
         for part in parts {
             match part {
-                Utterance::Text { text } => speech.push(Speech::Text(text.clone())),
-                Utterance::Thinking { .. } => self.losses.add(Loss::Thinking),
-                Utterance::Raw { .. } => self.losses.add(Loss::Part),
-                Utterance::Call(call) => speech.push(Speech::Call(self.with_unique_id(call))),
+                AssistantPart::Text { text } => speech.push(ModelPart::Text(text.clone())),
+                AssistantPart::Thinking { .. } => self.losses.add(Loss::Thinking),
+                AssistantPart::Raw { .. } => self.losses.add(Loss::Part),
+                AssistantPart::Call(call) => {
+                    speech.push(ModelPart::Call(self.with_unique_id(call)))
+                }
             }
         }
         if speech.is_empty() {
@@ -299,7 +301,7 @@ impl<'a> Builder<'a> {
             let found = self.answers.get_mut(asked.as_str());
             let Some((when, answer)) = found.and_then(VecDeque::pop_front) else {
                 self.losses.add(Loss::Unanswered);
-                answers.push(unknown(id));
+                answers.push(unknown_result(id));
                 continue;
             };
             last = when.or(last);
@@ -342,14 +344,14 @@ impl<'a> Builder<'a> {
         }
         queue.pop_front();
         self.losses.add(Loss::StrayResult);
-        let said = words(&answer.parts);
+        let said = plain_text(&answer.parts);
         let text = format!("Result of the tool call {}:\n{said}", answer.id);
-        self.user(when, Origin::Program, vec![Part::Text { text }]);
+        self.user(when, Origin::CliAgent, vec![Part::Text { text }]);
     }
 }
 
 /// The result of a call that has none.
-pub fn unknown(id: String) -> Answer {
+pub fn unknown_result(id: String) -> Answer {
     Answer {
         id,
         parts: vec![Part::Text {

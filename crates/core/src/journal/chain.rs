@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Event, Run, Seq};
+use super::{Event, JournalEvent, Run, Seq};
 use crate::digest::Digest;
 use crate::id::SessionId;
 use crate::time::Timestamp;
@@ -87,7 +87,7 @@ impl Head {
     }
 
     /// Verifies that `record` is the next one and unaltered, and decodes it.
-    pub fn open(&self, record: &Record) -> Result<Entry, Broken> {
+    pub fn open(&self, record: &Record) -> Result<JournalEvent, Broken> {
         if record.seq != self.seq.next() {
             return Err(Broken::Gap {
                 expected: self.seq.next(),
@@ -114,7 +114,7 @@ impl Head {
         let Record {
             seq, run, at, hash, ..
         } = *record;
-        Ok(Entry {
+        Ok(JournalEvent {
             seq,
             run,
             at,
@@ -148,7 +148,7 @@ impl Record {
     }
 }
 
-impl Entry {
+impl JournalEvent {
     /// The journal's head if this event is the last one.
     pub fn head(&self) -> Head {
         Head {

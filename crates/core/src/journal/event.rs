@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, Seq};
 use crate::checkpoint::Trigger;
-use crate::companion::{Gauge, Program};
+use crate::cli_agent::{CliAgentKind, ContextUsage};
 use crate::digest::Digest;
 use crate::id::{CheckpointId, Name, SessionId};
-use crate::ladder::Rung;
-use crate::memo::{MemoId, Source, Written};
+use crate::note::{NoteId, Source, WrittenNote};
+use crate::resume::Strategy;
 use crate::session::{Kind, Status, words};
 use crate::step::Path;
 use crate::time::Timestamp;
@@ -89,7 +89,7 @@ impl Limit {
     pub fn amount(self, amount: u64) -> String {
         match self {
             Self::Steps | Self::Tokens => amount.to_string(),
-            Self::Duration => crate::time::human(std::time::Duration::from_secs(amount)),
+            Self::Duration => crate::time::format_duration(std::time::Duration::from_secs(amount)),
             Self::Cost => crate::usage::Cost(amount).to_string(),
         }
     }
@@ -125,7 +125,8 @@ words! {
         /// A user stopped it.
         Stopped = "stopped",
         /// The exchange was interrupted, and the user sent another message instead of continuing it.
-        Left = "left",
+        #[serde(rename = "left")]
+        Abandoned = "left",
     }
 }
 
@@ -227,7 +228,8 @@ events! {
         /// The snapshot with the CLI agents' transcripts of conversations that continue in the fork,
         /// under the names that these have there; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        papers: Option<Digest>,
+        #[serde(rename = "papers")]
+        attachments: Option<Digest>,
     }
     /// The session moved to another workspace. Written between runs, under a run number of its own: no
     /// run holds the session while it is moved.
@@ -317,7 +319,7 @@ events! {
         usage: Usage,
     }
     /// The first messages of a step's conversation were summarized, to free space in the context window.
-    TalkShortened = "talk_shortened" {
+    ConversationCompacted = "talk_shortened" {
         path: Path,
         revision: u32,
         attempt: u32,
@@ -352,41 +354,45 @@ events! {
         is_error: bool,
     }
     /// A CLI agent has a conversation of its own for a step: it started or resumed one.
-    AgentOpened = "agent_opened" {
+    ConversationOpened = "agent_opened" {
         path: Path,
         revision: u32,
         attempt: u32,
-        program: Program,
+        program: CliAgentKind,
         /// The CLI agent's own id of the conversation.
-        native: String,
+        #[serde(rename = "native")]
+        native_id: String,
         /// The CLI agent's working directory.
         folder: String,
         /// The resume strategy; absent if the conversation is new.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        rung: Option<Rung>,
+        #[serde(rename = "rung")]
+        strategy: Option<Strategy>,
     }
     /// Messages of a CLI agent's own conversation, as the agent reported them. A crash in the middle of
     /// a step loses nothing that is recorded here.
-    AgentSaid = "agent_said" {
+    AgentMessages = "agent_said" {
         path: Path,
         revision: u32,
         attempt: u32,
         /// A list of [`crate::conversation::Entry`], as JSON.
-        entries: Text,
+        #[serde(rename = "entries")]
+        items: Text,
         usage: Usage,
         /// How full the model's context window is, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        context: Option<Gauge>,
+        context: Option<ContextUsage>,
     }
     /// This journal contains a CLI agent's transcript up to some byte: the session was imported from
     /// that transcript, or updated from it.
-    TranscriptAdopted = "transcript_adopted" {
+    TranscriptImported = "transcript_adopted" {
         /// The step that the conversation belongs to.
         path: Path,
         revision: u32,
-        program: Program,
+        program: CliAgentKind,
         /// The CLI agent's own id of the conversation.
-        native: String,
+        #[serde(rename = "native")]
+        native_id: String,
         /// The path of the transcript.
         file: String,
         /// How many bytes of it were read.
@@ -394,7 +400,8 @@ events! {
         /// The digest of these bytes.
         digest: Digest,
         /// The snapshot that contains the file byte for byte.
-        papers: Digest,
+        #[serde(rename = "papers")]
+        attachments: Digest,
         /// What could not be parsed since the last event of this kind, as text.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
@@ -445,7 +452,7 @@ events! {
     }
     /// The git status of the workspace when a run released the session, so that a later run notices
     /// changes that others made.
-    WorkspaceSeen = "workspace_seen" {
+    WorkspaceStatusRecorded = "workspace_seen" {
         /// The branch; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
@@ -458,14 +465,15 @@ events! {
         names: Digest,
     }
     /// Notes for the next run. Written during a run, or between runs under a run number of its own.
-    MemosWritten = "memos_written" {
+    NotesWritten = "memos_written" {
         /// The kind of author.
         source: Source,
         by: String,
         /// The step that the notes are about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<Path>,
-        memos: Vec<Written>,
+        #[serde(rename = "memos")]
+        notes: Vec<WrittenNote>,
         /// The last event that the model read to extract these notes, if a model wrote them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         read_to: Option<Seq>,
@@ -474,15 +482,16 @@ events! {
         usage: Usage,
     }
     /// A note no longer applies. Written during a run or between runs, like notes.
-    MemoWithdrawn = "memo_withdrawn" {
-        memo: MemoId,
+    NoteWithdrawn = "memo_withdrawn" {
+        #[serde(rename = "memo")]
+        note: NoteId,
         by: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// A user edited the resume context for new agents. The edit applies until a run has ended. Written
     /// between runs.
-    BriefEdited = "brief_edited" {
+    ResumeContextEdited = "brief_edited" {
         /// The resume context; empty if Segno compiles it as usual again.
         text: Text,
         by: String,
@@ -551,12 +560,12 @@ impl Event {
             | Event::StepFailed(StepFailed { path, revision, .. })
             | Event::StepUnknown(StepUnknown { path, revision, .. })
             | Event::ModelReplied(ModelReplied { path, revision, .. })
-            | Event::TalkShortened(TalkShortened { path, revision, .. })
+            | Event::ConversationCompacted(ConversationCompacted { path, revision, .. })
             | Event::ToolStarted(ToolStarted { path, revision, .. })
             | Event::ToolFinished(ToolFinished { path, revision, .. })
-            | Event::AgentOpened(AgentOpened { path, revision, .. })
-            | Event::AgentSaid(AgentSaid { path, revision, .. })
-            | Event::TranscriptAdopted(TranscriptAdopted { path, revision, .. })
+            | Event::ConversationOpened(ConversationOpened { path, revision, .. })
+            | Event::AgentMessages(AgentMessages { path, revision, .. })
+            | Event::TranscriptImported(TranscriptImported { path, revision, .. })
             | Event::StepPaused(StepPaused { path, revision, .. })
             | Event::StepDiscarded(StepDiscarded { path, revision, .. }) => Some((path, *revision)),
             Event::QuestionAsked(QuestionAsked { path, .. })
@@ -574,12 +583,12 @@ impl Event {
             Event::StepStarted(event) => Some(&event.input),
             Event::StepFinished(event) => Some(&event.output),
             Event::ModelReplied(event) => Some(&event.parts),
-            Event::TalkShortened(event) => Some(&event.summary),
+            Event::ConversationCompacted(event) => Some(&event.summary),
             Event::ToolFinished(event) => Some(&event.output),
-            Event::AgentSaid(event) => Some(&event.entries),
+            Event::AgentMessages(event) => Some(&event.items),
             Event::QuestionAsked(event) => event.context.as_ref(),
             Event::QuestionAnswered(event) => Some(&event.answer),
-            Event::BriefEdited(event) => Some(&event.text),
+            Event::ResumeContextEdited(event) => Some(&event.text),
             _ => None,
         }
     }

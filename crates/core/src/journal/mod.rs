@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 
 pub use chain::{Broken, Head, Record};
 pub use event::{
-    AgentOpened, AgentSaid, ArtifactWritten, BriefEdited, ChatCleared, ChatOpened, Ending, Event,
-    ExchangeEnded, Failure, InFlight, Limit, LimitNeared, MemoWithdrawn, MemosWritten,
-    ModelReplied, OnChange, QuestionAnswered, QuestionAsked, RunEnded, RunLost, RunStarted,
-    SessionCreated, SessionForked, SessionMoved, SpecChanged, StepDiscarded, StepFailed,
-    StepFinished, StepPaused, StepStarted, StepUnknown, StopMode, StopRequested, Suspension,
-    TalkShortened, Text, ToolFinished, ToolStarted, TranscriptAdopted, WorkspaceSeen,
+    AgentMessages, ArtifactWritten, ChatCleared, ChatOpened, ConversationCompacted,
+    ConversationOpened, Ending, Event, ExchangeEnded, Failure, InFlight, Limit, LimitNeared,
+    ModelReplied, NoteWithdrawn, NotesWritten, OnChange, QuestionAnswered, QuestionAsked,
+    ResumeContextEdited, RunEnded, RunLost, RunStarted, SessionCreated, SessionForked,
+    SessionMoved, SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted,
+    StepUnknown, StopMode, StopRequested, Suspension, Text, ToolFinished, ToolStarted,
+    TranscriptImported, WorkspaceStatusRecorded,
 };
 
 use crate::digest::Digest;
@@ -69,7 +70,7 @@ impl fmt::Display for Run {
 
 /// An event with its position in the journal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct JournalEvent {
     pub seq: Seq,
     /// The run that wrote it.
     pub run: Run,

@@ -40,7 +40,7 @@ impl Redactor {
     }
 
     /// A redactor that also knows these secrets by name, and replaces personal data if asked.
-    pub fn knowing(&self, secrets: &[(String, String)], personal: bool) -> Self {
+    pub fn with_secrets(&self, secrets: &[(String, String)], personal: bool) -> Self {
         let is_safe = |label: &str| self.is_safe_label(label);
         Self {
             known: self.known.clone(),

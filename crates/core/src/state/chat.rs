@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Native, Open};
+use super::{NativeConversation, OpenStep};
 use crate::journal::{ChatOpened, Ending, ExchangeEnded, Seq, StepStarted};
 use crate::step::Path;
 use crate::time::Timestamp;
@@ -19,7 +19,8 @@ pub struct Chat {
     /// The number of user messages.
     pub messages: u64,
     /// The number of the next message.
-    pub next: u64,
+    #[serde(rename = "next")]
+    pub next_number: u64,
     /// The number of answered exchanges.
     pub answers: u64,
     /// How many times the model answered, in ended exchanges.
@@ -35,7 +36,7 @@ pub struct Chat {
     /// The event since which messages count: the chat was opened or cleared.
     pub since: Seq,
     /// The conversation that the CLI agent has of the messages that count, if any.
-    pub native: Option<Native>,
+    pub native: Option<NativeConversation>,
 }
 
 impl Chat {
@@ -44,7 +45,7 @@ impl Chat {
             agent: event.agent.clone(),
             max_turns: event.max_turns,
             messages: 0,
-            next: 0,
+            next_number: 0,
             answers: 0,
             replies: 0,
             tool_calls: 0,
@@ -57,8 +58,8 @@ impl Chat {
     }
 
     /// The step path of a message.
-    pub fn path(number: u64) -> Path {
-        Path::first("messages").then(number.to_string())
+    pub fn message_path(number: u64) -> Path {
+        Path::root("messages").join(number.to_string())
     }
 
     /// Counts a user message, unless it is a further attempt at the same message.
@@ -70,17 +71,17 @@ impl Chat {
         self.last_message_at = at;
         let number = event.path.as_str().rsplit('/').next();
         let number = number.and_then(|number| number.parse::<u64>().ok());
-        self.next = number.map_or(self.next, |number| number + 1);
+        self.next_number = number.map_or(self.next_number, |number| number + 1);
     }
 
     /// Counts an answer of the agent.
-    pub(super) fn count_answer(&mut self, open: Option<&Open>, at: Timestamp) {
+    pub(super) fn count_answer(&mut self, open: Option<&OpenStep>, at: Timestamp) {
         self.answers += 1;
         self.last_message_at = at;
         self.retain_native(open);
     }
 
-    pub(super) fn end_exchange(&mut self, event: &ExchangeEnded, open: Option<&Open>) {
+    pub(super) fn end_exchange(&mut self, event: &ExchangeEnded, open: Option<&OpenStep>) {
         self.replies += event.replies;
         self.tool_calls += event.tool_calls;
         self.ending = Some(event.ending);
@@ -94,7 +95,7 @@ impl Chat {
     }
 
     /// Keeps the conversation of this exchange, so that the next exchange resumes it.
-    fn retain_native(&mut self, open: Option<&Open>) {
+    fn retain_native(&mut self, open: Option<&OpenStep>) {
         let native = open.and_then(|open| open.native.clone());
         self.native = native.or(self.native.take());
     }
@@ -105,14 +106,14 @@ mod tests {
     use super::*;
     use crate::digest::Digest;
     use crate::id::SessionId;
-    use crate::journal::{ChatCleared, Entry, Event, Run, Text};
-    use crate::state::{Illegal, State};
+    use crate::journal::{ChatCleared, Event, JournalEvent, Run, Text};
+    use crate::state::{IllegalEvent, State};
 
     /// Folds these events into a chat whose session already exists.
-    fn folded(events: &[Event]) -> Result<State, Illegal> {
+    fn folded(events: &[Event]) -> Result<State, IllegalEvent> {
         let mut state = State::empty(SessionId::new(Timestamp(1), [7; 10]));
         state.created = Some(crate::state::Created {
-            name: crate::id::Name::like("talk"),
+            name: crate::id::Name::sanitized("talk"),
             kind: crate::session::Kind::Chat,
             workspace: "/".into(),
             spec_path: String::new(),
@@ -125,7 +126,7 @@ mod tests {
         for (at, event) in (1..).zip(events) {
             let (run, at) = (state.run, Timestamp(at));
             let record = state.head.seal(run, at, event);
-            state.apply(&Entry {
+            state.apply(&JournalEvent {
                 seq: record.seq,
                 run,
                 at,
@@ -148,7 +149,7 @@ mod tests {
 
     fn asked(number: u64, attempt: u32) -> Event {
         StepStarted {
-            path: Chat::path(number),
+            path: Chat::message_path(number),
             revision: 0,
             attempt,
             agent: "a".into(),
@@ -160,7 +161,7 @@ mod tests {
 
     fn ended(number: u64, ending: Ending) -> Event {
         ExchangeEnded {
-            path: Chat::path(number),
+            path: Chat::message_path(number),
             ending,
             replies: 2,
             tool_calls: 1,
@@ -171,12 +172,18 @@ mod tests {
 
     #[test]
     fn second_attempt_is_not_a_new_message() {
-        let state = folded(&[opened(), asked(0, 1), asked(0, 2), ended(0, Ending::Left)]).unwrap();
+        let state = folded(&[
+            opened(),
+            asked(0, 1),
+            asked(0, 2),
+            ended(0, Ending::Abandoned),
+        ])
+        .unwrap();
         let chat = state.chat.unwrap();
-        assert_eq!((chat.messages, chat.next), (1, 1));
+        assert_eq!((chat.messages, chat.next_number), (1, 1));
         assert_eq!((chat.replies, chat.tool_calls), (2, 1));
         assert_eq!(chat.last_message_at, Timestamp(2));
-        assert!(state.open.is_empty());
+        assert!(state.open_steps.is_empty());
     }
 
     #[test]
@@ -186,8 +193,8 @@ mod tests {
         let state = folded(&[opened(), asked(0, 1), cleared]).unwrap();
         let chat = state.chat.unwrap();
         assert_eq!((chat.since, chat.native), (Seq(3), None));
-        assert!(state.open.is_empty());
-        assert_eq!(chat.next, 1, "no number is given twice");
+        assert!(state.open_steps.is_empty());
+        assert_eq!(chat.next_number, 1, "no number is given twice");
     }
 
     #[test]

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use crate::digest::Digest;
 use crate::journal::{
-    AgentOpened, AgentSaid, Entry, Event, ModelReplied, Seq, TalkShortened, ToolFinished,
-    ToolStarted,
+    AgentMessages, ConversationCompacted, ConversationOpened, Event, JournalEvent, ModelReplied,
+    Seq, ToolFinished, ToolStarted,
 };
 use crate::step::Path;
 use crate::usage::Usage;
 
 /// The finished steps and the positions of their answers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Finished {
+pub struct FinishedSteps {
     steps: HashMap<Path, FinishedStep>,
     started: HashMap<Path, Started>,
 }
@@ -34,7 +34,7 @@ struct Started {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedStep {
     /// The position of the event that started the step.
-    pub asked: Seq,
+    pub started_seq: Seq,
     /// The position of the event that finished it.
     pub seq: Seq,
     pub revision: u32,
@@ -47,12 +47,12 @@ pub struct FinishedStep {
     pub usage: Usage,
 }
 
-impl Finished {
+impl FinishedSteps {
     /// The agent name of answers that a user gave.
-    pub const PERSON: &str = "hitl";
+    pub const USER: &str = "hitl";
 
     /// Applies the next event.
-    pub fn apply(&mut self, entry: &Entry) {
+    pub fn apply(&mut self, entry: &JournalEvent) {
         match &entry.event {
             Event::StepStarted(event) => {
                 // Another attempt with the same input continues the conversation.
@@ -75,7 +75,7 @@ impl Finished {
             Event::StepFinished(event) => {
                 if let Some(started) = self.started.remove(&event.path) {
                     let step = FinishedStep {
-                        asked: started.asked,
+                        started_seq: started.asked,
                         seq: entry.seq,
                         revision: event.revision,
                         attempt: event.attempt,
@@ -87,8 +87,8 @@ impl Finished {
                 }
             }
             Event::ModelReplied(ModelReplied { path, usage, .. })
-            | Event::TalkShortened(TalkShortened { path, usage, .. })
-            | Event::AgentSaid(AgentSaid { path, usage, .. }) => {
+            | Event::ConversationCompacted(ConversationCompacted { path, usage, .. })
+            | Event::AgentMessages(AgentMessages { path, usage, .. }) => {
                 if let Some(started) = self.started.get_mut(path) {
                     started.turns.push(entry.seq);
                     started.usage += *usage;
@@ -96,7 +96,7 @@ impl Finished {
             }
             Event::ToolStarted(ToolStarted { path, .. })
             | Event::ToolFinished(ToolFinished { path, .. })
-            | Event::AgentOpened(AgentOpened { path, .. }) => {
+            | Event::ConversationOpened(ConversationOpened { path, .. }) => {
                 if let Some(started) = self.started.get_mut(path) {
                     started.turns.push(entry.seq);
                 }
@@ -106,11 +106,11 @@ impl Finished {
             }
             Event::QuestionAnswered(event) => {
                 let step = FinishedStep {
-                    asked: entry.seq,
+                    started_seq: entry.seq,
                     seq: entry.seq,
                     revision: 0,
                     attempt: 1,
-                    agent: Self::PERSON.to_owned(),
+                    agent: Self::USER.to_owned(),
                     input_digest: Digest::of(&[]),
                     usage: Usage::default(),
                 };

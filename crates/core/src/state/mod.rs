@@ -16,22 +16,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::companion::{Gauge, Program};
+use crate::cli_agent::{CliAgentKind, ContextUsage};
 use crate::digest::Digest;
 use crate::id::{CheckpointId, Name, SessionId};
 use crate::journal::{
-    Entry, Event, Failure, Head, Limit, ModelReplied, Run, Seq, SessionMoved, StepFailed,
-    Suspension, TalkShortened, Text, WorkspaceSeen,
+    ConversationCompacted, Event, Failure, Head, JournalEvent, Limit, ModelReplied, Run, Seq,
+    SessionMoved, StepFailed, Suspension, Text, WorkspaceStatusRecorded,
 };
-use crate::memo::Handoff;
+use crate::note::Handoff;
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
 use crate::usage::Usage;
 
 pub use chat::Chat;
-pub use finished::{Finished, FinishedStep};
-pub use open::{Native, Open, Standing};
+pub use finished::{FinishedStep, FinishedSteps};
+pub use open::{AttemptStatus, NativeConversation, OpenStep};
 
 /// The failure kind after which a step waits, and keeps waiting in the next run.
 const RATE_LIMITED: &str = crate::agent::ErrorKind::RateLimited(None).as_str();
@@ -61,24 +61,28 @@ pub struct State {
     /// The number of finished steps whose results count.
     pub finished: u64,
     /// The most recently finished steps, newest last.
-    pub newest: VecDeque<Path>,
+    #[serde(rename = "newest")]
+    pub newest_finished: VecDeque<Path>,
     /// The total usage, failed attempts included.
     pub usage: Usage,
     /// The total usage by agent.
     pub usage_by_agent: BTreeMap<String, Usage>,
     /// Steps that were started and are not finished.
-    pub open: BTreeMap<Path, Open>,
+    #[serde(rename = "open")]
+    pub open_steps: BTreeMap<Path, OpenStep>,
     /// Questions that no user has answered yet.
     pub questions: BTreeMap<Path, Question>,
     /// Limits that users were warned about.
-    pub warned: BTreeSet<Limit>,
+    #[serde(rename = "warned")]
+    pub warned_limits: BTreeSet<Limit>,
     /// How long runs were active, by their own clocks.
     pub active_ms: u64,
     /// How long the session waited for limits to be lifted.
     pub waits: Waits,
     /// The workspace status when the newest run released the session; absent during a run, and after a
     /// lost run.
-    pub seen: Option<WorkspaceSeen>,
+    #[serde(rename = "seen")]
+    pub workspace_status: Option<WorkspaceStatusRecorded>,
     /// The artifacts written so far.
     pub artifacts: BTreeMap<String, Digest>,
     /// Why the newest run failed.
@@ -86,18 +90,21 @@ pub struct State {
     /// The stop request of the newest run.
     pub stopped: Option<Stopped>,
     /// The transcript that the session was imported from, if it was.
-    pub adopted: Option<Adopted>,
+    #[serde(rename = "adopted")]
+    pub imported: Option<ImportedTranscript>,
     /// The conversations that CLI agents have had for this session, by their own ids: no other session
     /// may resume them.
-    pub conversations: BTreeMap<String, Program>,
+    pub conversations: BTreeMap<String, CliAgentKind>,
     /// The size of each agent's context window in tokens, as the named CLI agent reported it; by agent.
-    pub windows: BTreeMap<String, (Program, u64)>,
+    #[serde(rename = "windows")]
+    pub context_windows: BTreeMap<String, (CliAgentKind, u64)>,
     /// The folded notes. Shared, since every commit copies the state and notes are few.
     pub handoff: Arc<Handoff>,
     /// How many runs were started.
     pub runs: u64,
     /// The event with the user's edited resume context, if a user edited it since a run ended.
-    pub brief: Option<Seq>,
+    #[serde(rename = "brief")]
+    pub resume_context: Option<Seq>,
     /// The chat's state, if the session is a chat.
     pub chat: Option<Box<Chat>>,
 }
@@ -124,7 +131,7 @@ pub struct Waits {
 
 impl Waits {
     /// The total including a wait from `at` to `until`.
-    pub fn with(self, at: Timestamp, until: Timestamp) -> Self {
+    pub fn adding(self, at: Timestamp, until: Timestamp) -> Self {
         let more = until.since(at.max(self.until)).as_millis();
         Self {
             total_ms: self
@@ -138,16 +145,18 @@ impl Waits {
 /// The transcript that a session was imported from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Adopted {
-    pub program: Program,
+pub struct ImportedTranscript {
+    pub program: CliAgentKind,
     /// The CLI agent's own id of the conversation.
-    pub native: String,
+    #[serde(rename = "native")]
+    pub native_id: String,
     /// How many bytes of the transcript the journal contains.
     pub bytes: u64,
     /// The digest of these bytes.
     pub digest: Digest,
     /// The snapshot that contains the file byte for byte.
-    pub papers: Digest,
+    #[serde(rename = "papers")]
+    pub attachments: Digest,
     /// The run that last read the transcript.
     pub run: Run,
     /// The event that recorded this.
@@ -199,7 +208,8 @@ pub struct Forked {
     /// The source session's workspace, if it is a different one.
     pub workspace: Option<String>,
     /// The snapshot with the transcripts of the conversations that continue.
-    pub papers: Option<Digest>,
+    #[serde(rename = "papers")]
+    pub attachments: Option<Digest>,
 }
 
 /// A question that waits for a user.
@@ -229,7 +239,7 @@ impl Question {
 /// An event that cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} ({kind}) cannot follow what came before it: {reason}")]
-pub struct Illegal {
+pub struct IllegalEvent {
     pub seq: Seq,
     pub kind: &'static str,
     pub reason: String,
@@ -251,41 +261,41 @@ impl State {
             spec_seq: Seq(0),
             spec_digest: None,
             finished: 0,
-            newest: VecDeque::new(),
+            newest_finished: VecDeque::new(),
             usage: Usage::default(),
             usage_by_agent: BTreeMap::new(),
-            open: BTreeMap::new(),
+            open_steps: BTreeMap::new(),
             questions: BTreeMap::new(),
-            warned: BTreeSet::new(),
+            warned_limits: BTreeSet::new(),
             active_ms: 0,
             waits: Waits {
                 total_ms: 0,
                 until: Timestamp(0),
             },
-            seen: None,
+            workspace_status: None,
             artifacts: BTreeMap::new(),
             error: None,
             stopped: None,
-            adopted: None,
+            imported: None,
             conversations: BTreeMap::new(),
-            windows: BTreeMap::new(),
+            context_windows: BTreeMap::new(),
             handoff: Arc::default(),
             runs: 0,
-            brief: None,
+            resume_context: None,
             chat: None,
         }
     }
 
     /// The workspace's commit when the session started, if there was one.
-    pub fn began(&self) -> Option<&str> {
+    pub fn start_commit(&self) -> Option<&str> {
         self.created.as_ref()?.commit.as_deref()
     }
 
     /// Steps that were sent to an agent and have no answer.
-    pub fn in_flight(&self) -> impl Iterator<Item = (&Path, &Open)> {
-        self.open
+    pub fn in_flight(&self) -> impl Iterator<Item = (&Path, &OpenStep)> {
+        self.open_steps
             .iter()
-            .filter(|(_, open)| open.standing == Standing::InFlight)
+            .filter(|(_, open)| open.status == AttemptStatus::InFlight)
     }
 
     /// If everything that the session does at `now` waits for a limit to be lifted: the step that
@@ -294,20 +304,20 @@ impl State {
         if self.status.is_final() || self.in_flight().next().is_some() {
             return None;
         }
-        let waiting = self.open.iter();
+        let waiting = self.open_steps.iter();
         let waiting = waiting.filter_map(|(path, open)| Some((path, open.suspended(now)?)));
         waiting.min_by_key(|(_, suspension)| suspension.until)
     }
 
     /// The context usage of all open steps, as far as it was reported.
-    pub fn gauges(&self) -> impl Iterator<Item = (&Path, Gauge)> {
-        let open = self.open.iter();
-        open.filter_map(|(path, open)| Some((path, open.gauge()?)))
+    pub fn context_usages(&self) -> impl Iterator<Item = (&Path, ContextUsage)> {
+        let open = self.open_steps.iter();
+        open.filter_map(|(path, open)| Some((path, open.context_usage()?)))
     }
 
     /// Applies the next event. On an error the state is unchanged.
-    pub fn apply(&mut self, entry: &Entry) -> Result<(), Illegal> {
-        let illegal = |reason: String| Illegal {
+    pub fn apply(&mut self, entry: &JournalEvent) -> Result<(), IllegalEvent> {
+        let illegal = |reason: String| IllegalEvent {
             seq: entry.seq,
             kind: entry.event.kind(),
             reason,
@@ -369,7 +379,7 @@ impl State {
         Ok(())
     }
 
-    fn fold_event(&mut self, entry: &Entry) {
+    fn fold_event(&mut self, entry: &JournalEvent) {
         match &entry.event {
             Event::SessionCreated(event) => {
                 self.spec_seq = entry.seq;
@@ -394,7 +404,7 @@ impl State {
                     before: event.before.clone(),
                     checkpoint: event.checkpoint,
                     workspace: event.workspace.clone(),
-                    papers: event.papers,
+                    attachments: event.attachments,
                 });
             }
             Event::SessionMoved(event) => {
@@ -407,7 +417,7 @@ impl State {
                 self.spec_seq = entry.seq;
                 self.spec_digest = Some(event.spec_digest);
                 // The new spec may name other models.
-                self.windows.clear();
+                self.context_windows.clear();
             }
             Event::RunStarted(_) => {
                 self.run = entry.run;
@@ -415,110 +425,115 @@ impl State {
                 self.status = Status::Running;
                 self.error = None;
                 self.stopped = None;
-                self.seen = None;
+                self.workspace_status = None;
             }
             Event::StepStarted(event) => {
-                let before = self.open.remove(&event.path);
+                let before = self.open_steps.remove(&event.path);
                 let before = before.filter(|before| before.revision == event.revision);
                 let handed = before.as_ref().and_then(|before| {
                     let other = !before.agent.is_empty() && before.agent != event.agent;
                     if other {
                         Some(entry.seq)
                     } else {
-                        before.handed
+                        before.handed_over_at
                     }
                 });
                 let same = before.as_ref().filter(|before| before.agent == event.agent);
-                let weight = same.and_then(|before| before.weight);
-                let open = Open {
+                let weight = same.and_then(|before| before.last_call_tokens);
+                let open = OpenStep {
                     revision: event.revision,
                     attempt: event.attempt,
                     agent: event.agent.clone(),
-                    standing: Standing::InFlight,
+                    status: AttemptStatus::InFlight,
                     since: entry.at,
                     not_before: None,
                     limited_by: None,
                     waits: before.as_ref().map_or(0, |before| before.waits),
                     native: before.and_then(|before| before.native),
-                    handed,
-                    weight,
+                    handed_over_at: handed,
+                    last_call_tokens: weight,
                 };
-                self.open.insert(event.path.clone(), open);
+                self.open_steps.insert(event.path.clone(), open);
                 if let Some(chat) = &mut self.chat {
                     chat.count_message(event, entry.at);
                 }
             }
             Event::StepFinished(event) => {
-                let open = self.open.remove(&event.path);
+                let open = self.open_steps.remove(&event.path);
                 if let Some(chat) = &mut self.chat {
                     chat.count_answer(open.as_ref(), entry.at);
                 }
                 self.add_usage(open.as_ref(), event.usage);
                 self.finish(&event.path);
-                if self.handoff.errors_of(&event.path).next().is_some() {
-                    Arc::make_mut(&mut self.handoff).finish(event, entry.seq, entry.at);
+                if self.handoff.step_errors(&event.path).next().is_some() {
+                    Arc::make_mut(&mut self.handoff)
+                        .resolve_step_errors(event, entry.seq, entry.at);
                 }
             }
             Event::StepFailed(event) => {
-                let open =
-                    self.set_standing(&event.path, Standing::Failed(event.error.clone()), entry.at);
+                let open = self.set_standing(
+                    &event.path,
+                    AttemptStatus::Failed(event.error.clone()),
+                    entry.at,
+                );
                 self.add_usage(open.as_ref(), event.usage);
                 self.set_backoff(event, entry.at);
                 if event.retry_in_ms.is_none() && event.suspended.is_none() {
-                    Arc::make_mut(&mut self.handoff).fail(event, entry.seq, entry.at);
+                    Arc::make_mut(&mut self.handoff).add_step_failure(event, entry.seq, entry.at);
                 }
             }
             Event::ModelReplied(ModelReplied { path, usage, .. })
-            | Event::TalkShortened(TalkShortened { path, usage, .. }) => {
+            | Event::ConversationCompacted(ConversationCompacted { path, usage, .. }) => {
                 if let (Event::ModelReplied(_), Some(open)) =
-                    (&entry.event, self.open.get_mut(path))
+                    (&entry.event, self.open_steps.get_mut(path))
                 {
-                    open.weight = Some(usage.tokens());
+                    open.last_call_tokens = Some(usage.tokens());
                 }
                 let open = self.mark_progress(path, *usage);
                 self.add_usage(open.as_ref(), *usage);
             }
-            Event::AgentOpened(event) => {
-                let name = event.native.clone();
+            Event::ConversationOpened(event) => {
+                let name = event.native_id.clone();
                 self.conversations.insert(name, event.program);
-                if let Some(open) = self.open.get_mut(&event.path) {
+                if let Some(open) = self.open_steps.get_mut(&event.path) {
                     let same = open
                         .native
                         .take()
-                        .filter(|native| native.id == event.native);
+                        .filter(|native| native.id == event.native_id);
                     let (context, mut rungs) = same
-                        .map(|native| (native.context, native.rungs))
+                        .map(|native| (native.context, native.strategies))
                         .unwrap_or_default();
-                    rungs.extend(event.rung);
-                    open.native = Some(Native {
+                    rungs.extend(event.strategy);
+                    open.native = Some(NativeConversation {
                         program: event.program,
-                        id: event.native.clone(),
+                        id: event.native_id.clone(),
                         folder: event.folder.clone(),
                         context,
-                        rungs,
+                        strategies: rungs,
                         opened: entry.seq,
                     });
                 }
             }
-            Event::AgentSaid(event) => {
-                if let (Some(open), Some(gauge)) = (self.open.get_mut(&event.path), event.context)
+            Event::AgentMessages(event) => {
+                if let (Some(open), Some(gauge)) =
+                    (self.open_steps.get_mut(&event.path), event.context)
                     && let Some(native) = &mut open.native
                 {
                     native.context = Some(gauge);
                     let window = gauge.window.map(|window| (native.program, window));
-                    self.windows
+                    self.context_windows
                         .extend(window.map(|window| (open.agent.clone(), window)));
                 }
                 let open = self.mark_progress(&event.path, event.usage);
                 self.add_usage(open.as_ref(), event.usage);
             }
-            Event::TranscriptAdopted(event) => {
-                self.adopted = Some(Adopted {
+            Event::TranscriptImported(event) => {
+                self.imported = Some(ImportedTranscript {
                     program: event.program,
-                    native: event.native.clone(),
+                    native_id: event.native_id.clone(),
                     bytes: event.bytes,
                     digest: event.digest,
-                    papers: event.papers,
+                    attachments: event.attachments,
                     run: entry.run,
                     seq: entry.seq,
                 });
@@ -532,28 +547,28 @@ impl State {
                 });
             }
             Event::StepPaused(event) => {
-                self.set_standing(&event.path, Standing::Paused, entry.at);
+                self.set_standing(&event.path, AttemptStatus::Paused, entry.at);
             }
             Event::StepUnknown(event) => {
-                self.set_standing(&event.path, Standing::Unknown, entry.at);
+                self.set_standing(&event.path, AttemptStatus::Unknown, entry.at);
             }
             Event::StepDiscarded(event) => {
                 self.finished = self.finished.saturating_sub(1);
-                self.newest.retain(|path| *path != event.path);
-                let open = Open {
+                self.newest_finished.retain(|path| *path != event.path);
+                let open = OpenStep {
                     revision: event.revision + 1,
                     attempt: 0,
                     agent: String::new(),
-                    standing: Standing::Discarded,
+                    status: AttemptStatus::Discarded,
                     since: entry.at,
                     not_before: None,
                     limited_by: None,
                     waits: 0,
                     native: None,
-                    handed: None,
-                    weight: None,
+                    handed_over_at: None,
+                    last_call_tokens: None,
                 };
-                self.open.insert(event.path.clone(), open);
+                self.open_steps.insert(event.path.clone(), open);
             }
             Event::QuestionAsked(event) => {
                 let question = Question {
@@ -571,21 +586,24 @@ impl State {
                 self.finish(&event.path);
             }
             Event::LimitNeared(event) => {
-                self.warned.insert(event.limit);
+                self.warned_limits.insert(event.limit);
             }
-            Event::WorkspaceSeen(event) => self.seen = Some(event.clone()),
-            Event::MemosWritten(event) => {
+            Event::WorkspaceStatusRecorded(event) => self.workspace_status = Some(event.clone()),
+            Event::NotesWritten(event) => {
                 self.set_run_between_runs(entry.run);
-                let open = event.path.as_ref().and_then(|path| self.open.get(path));
+                let open = event
+                    .path
+                    .as_ref()
+                    .and_then(|path| self.open_steps.get(path));
                 self.add_usage(open.cloned().as_ref(), event.usage);
-                Arc::make_mut(&mut self.handoff).write(event, entry.seq, entry.at);
+                Arc::make_mut(&mut self.handoff).add(event, entry.seq, entry.at);
             }
-            Event::BriefEdited(event) => {
+            Event::ResumeContextEdited(event) => {
                 self.set_run_between_runs(entry.run);
                 let empty = matches!(&event.text, Text::Inline(text) if text.is_empty());
-                self.brief = (!empty).then_some(entry.seq);
+                self.resume_context = (!empty).then_some(entry.seq);
             }
-            Event::MemoWithdrawn(event) => {
+            Event::NoteWithdrawn(event) => {
                 self.set_run_between_runs(entry.run);
                 Arc::make_mut(&mut self.handoff).withdraw(event);
             }
@@ -600,7 +618,7 @@ impl State {
                 self.chat = Some(Box::new(Chat::opened(event, entry.at, entry.seq)));
             }
             Event::ExchangeEnded(event) => {
-                let open = self.open.remove(&event.path);
+                let open = self.open_steps.remove(&event.path);
                 // Questions of this exchange are obsolete.
                 let below = format!("{}/", event.path);
                 let asked = |path: &Path| path.as_str().starts_with(&below);
@@ -611,14 +629,14 @@ impl State {
             }
             Event::ChatCleared(_) => {
                 // Unanswered messages are dropped, too.
-                self.open.clear();
+                self.open_steps.clear();
                 self.questions.clear();
                 if let Some(chat) = &mut self.chat {
                     chat.clear(entry.seq);
                 }
             }
             Event::RunEnded(event) => {
-                self.brief = None;
+                self.resume_context = None;
                 self.status = event.status;
                 self.error.clone_from(&event.error);
             }
@@ -627,15 +645,15 @@ impl State {
 
     fn finish(&mut self, path: &Path) {
         self.finished += 1;
-        if self.newest.len() == NEWEST {
-            self.newest.pop_front();
+        if self.newest_finished.len() == NEWEST {
+            self.newest_finished.pop_front();
         }
-        self.newest.push_back(path.clone());
+        self.newest_finished.push_back(path.clone());
     }
 
     /// Sets the run number of an event that may be written between runs.
     fn set_run_between_runs(&mut self, run: Run) {
-        if let Some(adopted) = &mut self.adopted
+        if let Some(adopted) = &mut self.imported
             && adopted.run == self.run
         {
             // No run happened in between: further parts of the transcript still belong to this session.
@@ -644,7 +662,7 @@ impl State {
         self.run = run;
     }
 
-    fn add_usage(&mut self, open: Option<&Open>, usage: Usage) {
+    fn add_usage(&mut self, open: Option<&OpenStep>, usage: Usage) {
         self.usage += usage;
         if let Some(open) = open {
             *self.usage_by_agent.entry(open.agent.clone()).or_default() += usage;
@@ -653,7 +671,7 @@ impl State {
 
     /// Records until when a failed step must not be retried.
     fn set_backoff(&mut self, event: &StepFailed, at: Timestamp) {
-        let Some(open) = self.open.get_mut(&event.path) else {
+        let Some(open) = self.open_steps.get_mut(&event.path) else {
             return;
         };
         let waits = event.retry_in_ms.map(Duration::from_millis);
@@ -663,7 +681,7 @@ impl State {
                 open.limited_by = Some(suspension.provider.clone());
                 if waits.is_some() {
                     open.waits += 1;
-                    self.waits = self.waits.with(at, suspension.until);
+                    self.waits = self.waits.adding(at, suspension.until);
                 }
             }
             None if event.error.kind == RATE_LIMITED => {
@@ -675,17 +693,22 @@ impl State {
 
     /// Resets the wait counter if the step made progress, that is, used tokens: a refused call uses
     /// none.
-    fn mark_progress(&mut self, path: &Path, usage: Usage) -> Option<Open> {
-        let open = self.open.get_mut(path)?;
+    fn mark_progress(&mut self, path: &Path, usage: Usage) -> Option<OpenStep> {
+        let open = self.open_steps.get_mut(path)?;
         if usage.tokens() > 0 {
             open.waits = 0;
         }
         Some(open.clone())
     }
 
-    fn set_standing(&mut self, path: &Path, standing: Standing, at: Timestamp) -> Option<Open> {
-        let open = self.open.get_mut(path)?;
-        open.standing = standing;
+    fn set_standing(
+        &mut self,
+        path: &Path,
+        standing: AttemptStatus,
+        at: Timestamp,
+    ) -> Option<OpenStep> {
+        let open = self.open_steps.get_mut(path)?;
+        open.status = standing;
         open.since = at;
         Some(open.clone())
     }
@@ -695,9 +718,9 @@ impl State {
 fn is_allowed_between_runs(event: &Event) -> bool {
     matches!(
         event,
-        Event::MemosWritten(_)
-            | Event::MemoWithdrawn(_)
-            | Event::BriefEdited(_)
+        Event::NotesWritten(_)
+            | Event::NoteWithdrawn(_)
+            | Event::ResumeContextEdited(_)
             | Event::RunLost(_)
     )
 }

@@ -2,21 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::companion::{Gauge, Program};
+use crate::cli_agent::{CliAgentKind, ContextUsage};
 use crate::journal::{Failure, Seq, Suspension};
-use crate::ladder::Rung;
+use crate::resume::Strategy;
 use crate::time::Timestamp;
 
 /// A step that was started and is not finished.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Open {
+pub struct OpenStep {
     pub revision: u32,
     /// How many times the step was started.
     pub attempt: u32,
     pub agent: String,
     /// The status of the newest attempt.
-    pub standing: Standing,
+    #[serde(rename = "standing")]
+    pub status: AttemptStatus,
     /// When the attempt got this status.
     pub since: Timestamp,
     /// Do not call the agent before this time: the provider demanded it.
@@ -26,25 +27,31 @@ pub struct Open {
     /// How many times the step has waited for a limit since it last made progress.
     pub waits: u32,
     /// The conversation that a CLI agent has for this step, if any.
-    pub native: Option<Native>,
+    pub native: Option<NativeConversation>,
     /// The event since which another agent has the step than the one that started it.
-    pub handed: Option<Seq>,
+    #[serde(rename = "handed")]
+    pub handed_over_at: Option<Seq>,
     /// How many tokens the newest API model call took, if an API model has the step.
-    pub weight: Option<u64>,
+    #[serde(rename = "weight")]
+    pub last_call_tokens: Option<u64>,
 }
 
-impl Open {
+impl OpenStep {
     /// The CLI agent that has the step now; `None` if the current agent is not a CLI agent.
-    pub fn with(&self) -> Option<Program> {
+    pub fn current_cli_agent(&self) -> Option<CliAgentKind> {
         let native = self.native.as_ref()?;
-        let last = self.handed.is_none_or(|handed| native.opened > handed);
+        let last = self
+            .handed_over_at
+            .is_none_or(|handed| native.opened > handed);
         last.then_some(native.program)
     }
 
     /// The context usage of the agent that has the step, as far as it was reported.
-    pub fn gauge(&self) -> Option<Gauge> {
-        let model = self.weight.map(|used| Gauge { used, window: None });
-        match self.with() {
+    pub fn context_usage(&self) -> Option<ContextUsage> {
+        let model = self
+            .last_call_tokens
+            .map(|used| ContextUsage { used, window: None });
+        match self.current_cli_agent() {
             Some(_) => self.native.as_ref()?.context,
             None => model,
         }
@@ -52,7 +59,7 @@ impl Open {
 
     /// The limit that blocks the step at `now`.
     pub fn suspended(&self, now: Timestamp) -> Option<Suspension> {
-        let waits = matches!(self.standing, Standing::Failed(_));
+        let waits = matches!(self.status, AttemptStatus::Failed(_));
         let until = self.not_before.filter(|until| waits && *until > now)?;
         let provider = self.limited_by.clone()?;
         Some(Suspension { provider, until })
@@ -62,16 +69,17 @@ impl Open {
 /// A conversation that a CLI agent stores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Native {
-    pub program: Program,
+pub struct NativeConversation {
+    pub program: CliAgentKind,
     /// The CLI agent's own id of the conversation.
     pub id: String,
     /// The CLI agent's working directory.
     pub folder: String,
     /// The usage of the model's context window.
-    pub context: Option<Gauge>,
+    pub context: Option<ContextUsage>,
     /// The resume strategies that were used on it.
-    pub rungs: Vec<Rung>,
+    #[serde(rename = "rungs")]
+    pub strategies: Vec<Strategy>,
     /// The event that last started or resumed it.
     pub opened: Seq,
 }
@@ -79,7 +87,7 @@ pub struct Native {
 /// The status of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum AttemptStatus {
     /// Sent to the agent, no answer yet.
     InFlight,
     /// Sent by a run that was lost.

@@ -1,13 +1,13 @@
 use super::*;
-use crate::journal::{RunStarted, SessionCreated, StepStarted, Text, TranscriptAdopted};
+use crate::journal::{RunStarted, SessionCreated, StepStarted, Text, TranscriptImported};
 
 /// Applies events, each with the run that wrote it and its timestamp.
-fn fold(events: &[(u64, i64, Event)]) -> Result<State, Illegal> {
+fn fold(events: &[(u64, i64, Event)]) -> Result<State, IllegalEvent> {
     let mut state = State::empty(SessionId::new(Timestamp(1), [7; 10]));
     for (run, at, event) in events {
         let (run, at) = (Run(*run), Timestamp(*at));
         let record = state.head.seal(run, at, event);
-        state.apply(&Entry {
+        state.apply(&JournalEvent {
             seq: record.seq,
             run,
             at,
@@ -20,7 +20,7 @@ fn fold(events: &[(u64, i64, Event)]) -> Result<State, Illegal> {
 
 fn started_session() -> Vec<(u64, i64, Event)> {
     let created = SessionCreated {
-        name: Name::like("one"),
+        name: Name::sanitized("one"),
         session_kind: Kind::Workflow,
         workspace: "/a".into(),
         spec_path: "/a/s.yaml".into(),
@@ -91,15 +91,15 @@ fn moving_between_runs_keeps_the_state() {
 
 #[test]
 fn moved_session_still_accepts_its_transcript() {
-    let adopted: Event = TranscriptAdopted {
+    let adopted: Event = TranscriptImported {
         path: Path::new("steps/0").unwrap(),
         revision: 0,
-        program: Program::Codex,
-        native: "n".into(),
+        program: CliAgentKind::Codex,
+        native_id: "n".into(),
         file: "/f".into(),
         bytes: 1,
         digest: Digest::of(b"f"),
-        papers: Digest::of(b"p"),
+        attachments: Digest::of(b"p"),
         notes: Vec::new(),
     }
     .into();
@@ -107,7 +107,7 @@ fn moved_session_still_accepts_its_transcript() {
     events.push((1, 10, adopted));
     let newest = |events: &[_]| {
         let state = fold(events).unwrap();
-        (state.adopted.unwrap().run, state.run)
+        (state.imported.unwrap().run, state.run)
     };
     let mut resumed = events.clone();
     events.push((2, 20, moved("/b")));

@@ -3,21 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::Name;
 use segno_core::journal::{
-    AgentOpened, Event, RunEnded, SessionCreated, StepPaused, StepStarted, Text, TranscriptAdopted,
+    ConversationOpened, Event, RunEnded, SessionCreated, StepPaused, StepStarted, Text,
+    TranscriptImported,
 };
-use segno_core::ladder::Rung;
+use segno_core::resume::Strategy;
 use segno_core::session::{Kind, Status};
 use segno_core::state;
 use segno_core::step::Path;
-use segno_core::transcript::About;
+use segno_core::transcript::TranscriptInfo;
 
 use super::Adoption;
 use crate::error::Error;
-use crate::{flow, pen, spec, start};
+use crate::{journal, spec, start, steps};
 
 /// The prompt of the step if the conversation has no readable first message.
 const CONTINUE_PROMPT: &str = "Go on with the conversation.";
@@ -26,13 +27,13 @@ const CONTINUE_PROMPT: &str = "Go on with the conversation.";
 const TASK: &str = "task";
 
 pub(super) fn step() -> Path {
-    Path::first("steps").then("0")
+    Path::root("steps").join("0")
 }
 
 /// A session that is not created yet.
 pub(super) struct Draft {
     pub(super) created: SessionCreated,
-    program: Program,
+    program: CliAgentKind,
     native: String,
     file: String,
     papers: Digest,
@@ -43,7 +44,7 @@ pub(super) struct Draft {
 impl Draft {
     pub(super) async fn new(
         adoption: &Adoption<'_>,
-        about: &About,
+        about: &TranscriptInfo,
         papers: Digest,
     ) -> Result<Self, Error> {
         let Adoption { world, request, .. } = adoption;
@@ -60,18 +61,18 @@ impl Draft {
             &agent.prompt,
             &task,
         ];
-        let input_digest = flow::digest(words, &agent.tools, &[]);
-        let (input, _) = pen::keep(world, &task).await?;
+        let input_digest = steps::digest(words, &agent.tools, &[]);
+        let (input, _) = journal::redact_and_store(world, &task).await?;
         let beside = about.path.parent().unwrap_or(&about.path);
         let folder = match (&request.folder, &about.folder) {
-            (Some(folder), _) => start::text_of(folder)?,
+            (Some(folder), _) => start::path_text(folder)?,
             (None, Some(folder)) => folder.clone(),
-            (None, None) => start::text_of(beside)?,
+            (None, None) => start::path_text(beside)?,
         };
         let title = task.lines().map(str::trim).find(|line| !line.is_empty());
-        let (kept, _) = pen::keep(world, &text).await?;
+        let (kept, _) = journal::redact_and_store(world, &text).await?;
         let created = SessionCreated {
-            name: Name::like(title.unwrap_or(program.as_str())),
+            name: Name::sanitized(title.unwrap_or(program.as_str())),
             session_kind: Kind::Agent,
             workspace: folder.clone(),
             spec_path: String::new(),
@@ -95,7 +96,11 @@ impl Draft {
 
     /// The events that start the step and continue the conversation; `known` is the part of it that
     /// the session has.
-    pub(super) fn opening(&self, attempt: u32, known: Option<&state::Adopted>) -> Vec<Event> {
+    pub(super) fn opening(
+        &self,
+        attempt: u32,
+        known: Option<&state::ImportedTranscript>,
+    ) -> Vec<Event> {
         let (path, revision) = (step(), 0);
         let started = StepStarted {
             path: path.clone(),
@@ -105,14 +110,14 @@ impl Draft {
             input: self.input.clone(),
             input_digest: self.input_digest,
         };
-        let opened = AgentOpened {
+        let opened = ConversationOpened {
             path,
             revision,
             attempt,
             program: self.program,
-            native: self.native.clone(),
+            native_id: self.native.clone(),
             folder: self.created.workspace.clone(),
-            rung: known.map(|_| Rung::Native),
+            strategy: known.map(|_| Strategy::Native),
         };
         let nothing = (0, Digest::of(&[]));
         let (bytes, digest) = known.map_or(nothing, |known| (known.bytes, known.digest));
@@ -125,15 +130,15 @@ impl Draft {
 
     /// The event that records how far the journal has the transcript.
     pub(super) fn mark(&self, bytes: u64, digest: Digest, notes: Vec<String>) -> Event {
-        TranscriptAdopted {
+        TranscriptImported {
             path: step(),
             revision: 0,
             program: self.program,
-            native: self.native.clone(),
+            native_id: self.native.clone(),
             file: self.file.clone(),
             bytes,
             digest,
-            papers: self.papers,
+            attachments: self.papers,
             notes,
         }
         .into()
@@ -155,7 +160,7 @@ impl Draft {
 }
 
 /// The spec of a session that continues a conversation of `program`.
-fn text(program: Program) -> String {
+fn text(program: CliAgentKind) -> String {
     format!(
         "# Made for a conversation that was adopted.\nversion: 0\nname: adopted\nruntime: {{provider: {program}}}\ninputs: {{required: {{{TASK}: string}}}}\nagents: {{{program}: {{prompt: \"\"}}}}\npattern: {{type: chain, config: {{steps: [{{agent: {program}, input: \"{{{{ {TASK} }}}}\"}}]}}}}\n"
     )
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn generated_spec_of_every_cli_agent_is_valid() {
-        for program in &[Program::ClaudeCode, Program::Codex] {
+        for program in &[CliAgentKind::ClaudeCode, CliAgentKind::Codex] {
             let workflow = spec::parse(&text(*program)).unwrap();
             assert_eq!(workflow.agents.len(), 1);
             let provider = &workflow.agents[program.as_str()].provider;

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use segno_core::agent;
-use segno_core::checkpoint::papers;
-use segno_core::companion::Program;
+use segno_core::checkpoint::attachments;
+use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Run};
@@ -21,26 +21,26 @@ use segno_core::session::Summary;
 use segno_core::state::{self, State};
 use segno_core::store::Error as StoreError;
 use segno_core::time::Timestamp;
-use segno_core::transcript::{About, Transcript, Transcripts};
+use segno_core::transcript::{Transcript, TranscriptInfo, Transcripts};
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::observe::Quiet;
-use crate::pen::Pen;
-use crate::world::World;
-use crate::{claim, flow, history, start};
+use crate::journal::Writer;
+use crate::observe::NoObserver;
+use crate::{history, lease, start, steps};
 use draft::Draft;
 use reader::{Tally, TranscriptReader};
 
 #[derive(Clone)]
 pub struct Request {
     /// The CLI agent that wrote it.
-    pub program: Program,
+    pub program: CliAgentKind,
     pub file: PathBuf,
     /// The folder to continue in; the folder of the conversation if `None`.
     pub folder: Option<PathBuf>,
     /// The conversations that sessions already have. If `None`, they are collected when a session
     /// would be created.
-    pub own: Option<Arc<Own>>,
+    pub known: Option<Arc<KnownConversations>>,
     pub effect: Effect,
     /// Receives the number of bytes read, and of all bytes.
     pub progress: Arc<dyn Fn(u64, u64) + Send + Sync>,
@@ -49,15 +49,15 @@ pub struct Request {
 /// The conversations of Segno's own sessions, with the session of each. Their transcripts are not
 /// adopted, because two sessions would continue one conversation.
 #[derive(Debug, Clone, Default)]
-pub struct Own(HashMap<(Program, String), Name>);
+pub struct KnownConversations(HashMap<(CliAgentKind, String), Name>);
 
-impl Own {
+impl KnownConversations {
     /// Reads all sessions.
-    pub async fn gather(world: &World) -> Result<Self, Error> {
+    pub async fn collect(world: &Env) -> Result<Self, Error> {
         let mut own = HashMap::new();
         // `sessions::list` reports damaged sessions; here they are skipped.
         for summary in world.store.list().await?.into_iter().flatten() {
-            let Ok(state) = history::look(world, summary.id).await else {
+            let Ok(state) = history::load_state(world, summary.id).await else {
                 continue;
             };
             for (id, program) in state.conversations {
@@ -71,9 +71,9 @@ impl Own {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Creates or updates the session.
-    Keep,
+    Apply,
     /// Only reports what would be done.
-    Foresee,
+    DryRun,
 }
 
 /// The result for one transcript.
@@ -102,22 +102,22 @@ pub enum Outcome {
     /// The session already has all of it.
     Unchanged,
     /// The session was not changed, for this reason.
-    Left(String),
+    Skipped(String),
     /// The transcript has no messages, so there is no session.
     Empty,
 }
 
 /// Creates the session of a transcript, or updates it. Can be called again at any time, also after
 /// a kill, and concurrently: each message is added to the session once.
-pub async fn adopt(world: &World, request: Request) -> Result<Adopted, Error> {
+pub async fn adopt(world: &Env, request: Request) -> Result<Adopted, Error> {
     let program = request.program;
-    let nowhere = || Error::NoClient {
+    let nowhere = || Error::ClientUnavailable {
         provider: program.as_str(),
         reason: "nobody knows where its transcripts are".to_owned(),
     };
     let transcripts = world.drivers.transcripts(program).ok_or_else(nowhere)?;
     let transcript = open(&*transcripts, &request).await?;
-    let about = transcript.about().clone();
+    let about = transcript.info().clone();
     let native = about.id.clone().ok_or_else(|| Error::Unreadable {
         path: request.file.clone(),
         reason: "neither the file nor its name tells which conversation it is".to_owned(),
@@ -129,7 +129,7 @@ pub async fn adopt(world: &World, request: Request) -> Result<Adopted, Error> {
         native,
         request: &request,
     };
-    if !about.anything {
+    if !about.has_messages {
         return Ok(adoption.result(None, Outcome::Empty, Tally::default()));
     }
     adoption.create_or_update(transcript, &about).await
@@ -137,7 +137,7 @@ pub async fn adopt(world: &World, request: Request) -> Result<Adopted, Error> {
 
 /// The id of a conversation's session. It is derived, so that concurrent adoptions conflict in the
 /// store.
-pub fn session_of(program: Program, native: &str) -> SessionId {
+pub fn session_of(program: CliAgentKind, native: &str) -> SessionId {
     let fields = [
         b"segno adoption",
         program.as_str().as_bytes(),
@@ -168,7 +168,7 @@ fn unreadable(request: &Request, error: &agent::Error) -> Error {
 
 /// The adoption of one transcript.
 struct Adoption<'a> {
-    world: &'a World,
+    world: &'a Env,
     transcripts: &'a dyn Transcripts,
     session: SessionId,
     native: String,
@@ -179,9 +179,9 @@ impl Adoption<'_> {
     async fn create_or_update(
         &self,
         transcript: Box<dyn Transcript>,
-        about: &About,
+        about: &TranscriptInfo,
     ) -> Result<Adopted, Error> {
-        let trashed = self.world.store.discarded().await?;
+        let trashed = self.world.store.list_trash().await?;
         let trashed = trashed.into_iter().flatten();
         if trashed
             .into_iter()
@@ -191,21 +191,21 @@ impl Adoption<'_> {
                 "its session is in the trash; `segno sessions restore {}` has it back",
                 self.session
             );
-            return Ok(self.result(None, Outcome::Left(reason), Tally::default()));
+            return Ok(self.result(None, Outcome::Skipped(reason), Tally::default()));
         }
         match self.world.store.summary(self.session).await {
             Err(StoreError::NoSession(_)) => {}
             found => return self.update(transcript, &found?).await,
         }
-        let own = match &self.request.own {
+        let own = match &self.request.known {
             Some(own) => Arc::clone(own),
-            None => Arc::new(Own::gather(self.world).await?),
+            None => Arc::new(KnownConversations::collect(self.world).await?),
         };
         if let Some(name) = own.0.get(&(self.request.program, self.native.clone())) {
             let reason = format!("it is a conversation of session {name}");
-            return Ok(self.result(None, Outcome::Left(reason), Tally::default()));
+            return Ok(self.result(None, Outcome::Skipped(reason), Tally::default()));
         }
-        if self.request.effect == Effect::Foresee {
+        if self.request.effect == Effect::DryRun {
             let tally = TranscriptReader::new(self, 0)
                 .read(transcript, None)
                 .await?;
@@ -227,12 +227,12 @@ impl Adoption<'_> {
     async fn create(
         &self,
         transcript: Box<dyn Transcript>,
-        about: &About,
+        about: &TranscriptInfo,
     ) -> Result<Adopted, Error> {
         let papers = self.copy(about).await?;
         let draft = Draft::new(self, about, papers).await?;
         let opening = draft.opening(1, None);
-        let quiet = Arc::new(Quiet);
+        let quiet = Arc::new(NoObserver);
         let (name, state) = start::create(
             self.world,
             self.session,
@@ -254,21 +254,22 @@ impl Adoption<'_> {
         summary: &Summary,
     ) -> Result<Adopted, Error> {
         let name = Some(summary.name.clone());
-        let left =
-            |reason: String| Ok(self.result(name.clone(), Outcome::Left(reason), Tally::default()));
-        let state = history::look(self.world, self.session).await?;
+        let left = |reason: String| {
+            Ok(self.result(name.clone(), Outcome::Skipped(reason), Tally::default()))
+        };
+        let state = history::load_state(self.world, self.session).await?;
         let known = match adopted_part(&state, summary) {
             Ok(known) => known,
             Err(reason) => return left(reason),
         };
-        if transcript.about().length < known.bytes {
+        if transcript.info().length < known.bytes {
             return left("the file is shorter than what its session has of it".to_owned());
         }
         let same = transcript.digest(known.bytes).await;
         if same.map_err(|error| unreadable(self.request, &error))? != known.digest {
             return left("what its session has of it was changed in the file".to_owned());
         }
-        let whole = transcript.about().length == known.bytes;
+        let whole = transcript.info().length == known.bytes;
         let mut tally = Tally::default();
         if !whole {
             let reader = TranscriptReader::new(self, known.bytes);
@@ -278,14 +279,14 @@ impl Adoption<'_> {
             tally.bytes = known.bytes;
             return Ok(self.result(name, Outcome::Unchanged, tally));
         }
-        if self.request.effect == Effect::Foresee {
+        if self.request.effect == Effect::DryRun {
             return Ok(self.result(name, Outcome::Updated, tally));
         }
         let transcript = open(self.transcripts, self.request).await?;
-        let about = transcript.about().clone();
+        let about = transcript.info().clone();
         let papers = self.copy(&about).await?;
-        let lease = match claim::claim(self.world, summary).await {
-            Err(Error::Held { owner, .. }) => {
+        let lease = match lease::acquire(self.world, summary).await {
+            Err(Error::LeaseHeld { owner, .. }) => {
                 let (pid, host) = (owner.pid, owner.host);
                 return left(format!(
                     "process {pid} on {host} is at work with its session"
@@ -311,20 +312,20 @@ impl Adoption<'_> {
     async fn append_new(
         &self,
         transcript: Box<dyn Transcript>,
-        about: &About,
+        about: &TranscriptInfo,
         papers: Digest,
-        known: &state::Adopted,
+        known: &state::ImportedTranscript,
         run: Run,
     ) -> Result<Option<Tally>, Error> {
-        let (state, _) = history::open(self.world, self.session).await?;
-        if state.adopted.as_ref() != Some(known) {
+        let (state, _) = history::load_verified(self.world, self.session).await?;
+        if state.imported.as_ref() != Some(known) {
             return Ok(None);
         }
-        let open = state.open.get(&draft::step());
+        let open = state.open_steps.get(&draft::step());
         let attempt = open.map_or(0, |open| open.attempt) + 1;
         let draft = Draft::new(self, about, papers).await?;
         let mut opening: Vec<Event> = vec![self.world.run_started()];
-        opening.extend(flow::unknown(&state));
+        opening.extend(steps::unknown_step_events(&state));
         opening.extend(draft.opening(attempt, Some(known)));
         let written = self.write(transcript, &draft, run, state, attempt, opening);
         Ok(Some(written.await?))
@@ -340,8 +341,8 @@ impl Adoption<'_> {
         attempt: u32,
         opening: Vec<Event>,
     ) -> Result<Tally, Error> {
-        let from = state.adopted.as_ref().map_or(0, |adopted| adopted.bytes);
-        let (pen, scribe) = Pen::new(self.world, self.session, run, state, Arc::new(Quiet));
+        let from = state.imported.as_ref().map_or(0, |adopted| adopted.bytes);
+        let (pen, scribe) = Writer::new(self.world, self.session, run, state, Arc::new(NoObserver));
         let written = async {
             pen.write(opening).await?;
             let to = Some((&pen, draft, attempt));
@@ -358,12 +359,12 @@ impl Adoption<'_> {
     }
 
     /// Stores the file byte for byte, before anything references it (P4).
-    async fn copy(&self, about: &About) -> Result<Digest, Error> {
-        let name = papers::conversation(self.request.program, &self.native);
+    async fn copy(&self, about: &TranscriptInfo) -> Result<Digest, Error> {
+        let name = attachments::conversation(self.request.program, &self.native);
         Ok(self
             .world
             .snapshots
-            .keep_file(name, about.path.clone(), about.length)
+            .put_file(name, about.path.clone(), about.length)
             .await?)
     }
 
@@ -382,9 +383,9 @@ impl Adoption<'_> {
 }
 
 /// What a session has of its transcript, or why it must not be changed.
-fn adopted_part(state: &State, summary: &Summary) -> Result<state::Adopted, String> {
+fn adopted_part(state: &State, summary: &Summary) -> Result<state::ImportedTranscript, String> {
     let name = &summary.name;
-    let Some(adopted) = state.adopted.clone() else {
+    let Some(adopted) = state.imported.clone() else {
         return Err(format!("session {name} was not made of a transcript"));
     };
     if !state.status.is_resumable() {

@@ -1,18 +1,18 @@
 //! Reads a transcript portion by portion, and appends its messages to the journal.
 
-use segno_core::companion::Gauge;
+use segno_core::cli_agent::ContextUsage;
 use segno_core::conversation::analysis::Analysis;
-use segno_core::conversation::{Entry, Said};
-use segno_core::journal::{AgentSaid, Event};
+use segno_core::conversation::{ConversationItem, ItemContent};
+use segno_core::journal::{AgentMessages, Event};
 use segno_core::transcript::{Portion, Transcript};
 use segno_core::usage::Usage;
 
 use super::draft::{Draft, step};
 use super::{Adoption, unreadable};
 use crate::error::Error;
-use crate::flow::less;
-use crate::gleaning::Gleaner;
-use crate::pen::{self, Pen};
+use crate::journal::{self, Writer};
+use crate::note_rules::StepNotes;
+use crate::steps::remaining_usage;
 
 /// The limit of listed unreadable parts; more are only counted.
 const MAX_LISTED: usize = 100;
@@ -35,7 +35,7 @@ pub(super) struct TranscriptReader<'a> {
     /// The usage that is already recorded; set at the first new line.
     counted: Option<Usage>,
     /// Extracts notes from new messages, if they are appended.
-    gleaner: Option<Gleaner>,
+    gleaner: Option<StepNotes>,
     tally: Tally,
 }
 
@@ -56,13 +56,13 @@ impl<'a> TranscriptReader<'a> {
     pub(super) async fn read(
         mut self,
         mut transcript: Box<dyn Transcript>,
-        to: Option<(&Pen, &Draft, u32)>,
+        to: Option<(&Writer, &Draft, u32)>,
     ) -> Result<Tally, Error> {
         let request = self.adoption.request;
         let agent = request.program.as_str();
-        self.gleaner = to.map(|(pen, ..)| Gleaner::new(&pen.handoff(), agent, &step()));
+        self.gleaner = to.map(|(pen, ..)| StepNotes::new(&pen.handoff(), agent, &step()));
         let failed = |error| unreadable(request, &error);
-        let length = transcript.about().length;
+        let length = transcript.info().length;
         while let Some(portion) = transcript.next().await.map_err(failed)? {
             let bytes = portion.bytes;
             let (entries, notes) = self.new_content(portion);
@@ -82,21 +82,26 @@ impl<'a> TranscriptReader<'a> {
     }
 
     /// The new messages of a portion, and its unreadable parts.
-    fn new_content(&mut self, portion: Portion) -> (Vec<Entry>, Vec<String>) {
+    fn new_content(&mut self, portion: Portion) -> (Vec<ConversationItem>, Vec<String>) {
         let (mut entries, mut notes) = (Vec::new(), Vec::new());
-        for (place, entry) in portion.entries {
+        for (place, entry) in portion.items {
             let new = place >= self.from;
             if new && self.counted.is_none() {
                 self.counted = Some(self.analysis.usage().into());
             }
             self.analysis.add(&entry);
             if let Some(gleaner) = self.gleaner.as_mut().filter(|_| !new)
-                && matches!(entry.said, Said::Assistant { .. })
+                && matches!(entry.content, ItemContent::Assistant { .. })
             {
-                gleaner.catch_up(&entry);
+                gleaner.read_context(&entry);
             }
             // Other content is in the stored file.
-            if new && !matches!(entry.said, Said::Raw { .. } | Said::Usage { .. }) {
+            if new
+                && !matches!(
+                    entry.content,
+                    ItemContent::Raw { .. } | ItemContent::Usage { .. }
+                )
+            {
                 entries.push(entry);
             }
         }
@@ -115,28 +120,31 @@ impl<'a> TranscriptReader<'a> {
     /// The journal event with the messages and their usage.
     async fn message_events(
         &mut self,
-        entries: &[Entry],
+        entries: &[ConversationItem],
         attempt: u32,
     ) -> Result<Vec<Event>, Error> {
         let all = Usage::from(self.analysis.usage());
-        let usage = less(all, self.counted.unwrap_or(all));
+        let usage = remaining_usage(all, self.counted.unwrap_or(all));
         if entries.is_empty() && usage == Usage::default() {
             return Ok(Vec::new());
         }
         self.counted = Some(all);
-        let kept = pen::keep_said(self.adoption.world, entries).await?;
+        let kept = journal::store_conversation(self.adoption.world, entries).await?;
         let window = None;
-        let said = AgentSaid {
+        let said = AgentMessages {
             path: step(),
             revision: 0,
             attempt,
-            entries: kept.text,
+            items: kept.text,
             usage,
-            context: self.analysis.context().map(|used| Gauge { used, window }),
+            context: self
+                .analysis
+                .context()
+                .map(|used| ContextUsage { used, window }),
         };
         let mut events = vec![said.into()];
         if let Some(gleaner) = &mut self.gleaner {
-            events.extend(gleaner.glean(self.adoption.world, &kept.clean));
+            events.extend(gleaner.extract(self.adoption.world, &kept.clean));
         }
         Ok(events)
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use segno_core::bundle::Bundle;
-use segno_core::journal::{Entry, Event, Head, Text};
+use segno_core::journal::{Event, Head, JournalEvent, Text};
 use segno_core::model::{Part, ToolCall};
 use segno_core::step::Path;
 use serde::Serialize;
@@ -87,7 +87,7 @@ pub(super) fn conversation(bundle: &Bundle) -> Conversation {
 }
 
 impl Conversation {
-    fn add_event(&mut self, entry: &Entry, text: impl Fn(&Text) -> String) {
+    fn add_event(&mut self, entry: &JournalEvent, text: impl Fn(&Text) -> String) {
         let say = |path: &Path, role, content| Message {
             id: entry.seq.to_string(),
             at: entry.at.to_string(),
@@ -140,7 +140,9 @@ impl Conversation {
                 self.pending.retain(|(pending, _), _| *pending != step);
                 say(&event.path, Role::Assistant, text(&event.output))
             }
-            Event::TalkShortened(event) => say(&event.path, Role::Summary, text(&event.summary)),
+            Event::ConversationCompacted(event) => {
+                say(&event.path, Role::Summary, text(&event.summary))
+            }
             Event::QuestionAsked(event) => say(&event.path, Role::Question, event.prompt.clone()),
             Event::QuestionAnswered(event) => say(&event.path, Role::Person, text(&event.answer)),
             Event::ToolStarted(event) => {
@@ -170,7 +172,7 @@ mod tests {
     use segno_core::id::Name;
     use segno_core::journal::{ModelReplied, StepStarted, ToolFinished, ToolStarted};
     use segno_core::usage::Usage;
-    use segno_testkit::journal::Pen;
+    use segno_testkit::journal::JournalBuilder;
     use serde_json::json;
 
     use super::*;
@@ -231,13 +233,13 @@ mod tests {
     #[test]
     fn unanswered_tool_calls_are_pending() {
         let long = "a long question";
-        let mut pen = Pen::new(1);
+        let mut pen = JournalBuilder::new(1);
         let mut records = pen.create("report").batch.records;
         records.extend(pen.batch(events(long)).records);
         let header = Header {
             segno_session: bundle::VERSION,
             session: pen.session,
-            name: Name::like("report"),
+            name: Name::sanitized("report"),
             running: true,
             version: "0".into(),
         };

@@ -9,8 +9,8 @@ use segno_core::digest::Digest;
 use segno_core::lease::{Liveness, Owner};
 use segno_core::ports::{Access, Disk};
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
 
 pub(super) struct Draft<'a> {
     disk: &'a dyn Disk,
@@ -21,7 +21,7 @@ pub(super) struct Draft<'a> {
 }
 
 fn unwritten(place: &Path, error: &io::Error) -> Error {
-    Error::Unwritten {
+    Error::WriteFailed {
         place: place.to_owned(),
         reason: error.to_string(),
     }
@@ -30,7 +30,7 @@ fn unwritten(place: &Path, error: &io::Error) -> Error {
 impl<'a> Draft<'a> {
     /// Creates a folder for the target `to`, which must not exist. Deletes what killed writers left
     /// beside it.
-    pub(super) fn begin(world: &'a World, to: &'a Path) -> Result<Self, Error> {
+    pub(super) fn begin(world: &'a Env, to: &'a Path) -> Result<Self, Error> {
         if to.symlink_metadata().is_ok() {
             let reason = io::Error::other("it exists");
             return Err(unwritten(to, &reason));
@@ -99,7 +99,7 @@ impl Drop for Draft<'_> {
 }
 
 /// Deletes drafts whose writers are gone.
-fn delete_abandoned(world: &World, parent: &Path, family: &OsString, me: &Owner) -> io::Result<()> {
+fn delete_abandoned(world: &Env, parent: &Path, family: &OsString, me: &Owner) -> io::Result<()> {
     for path in world.disk.list(parent)? {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let Some(writer) = name.strip_prefix(family.as_encoded_bytes()) else {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use segno_core::bundle::Bundle;
-use segno_core::checkpoint::{Manifest, papers};
-use segno_core::companion::Program;
+use segno_core::checkpoint::{Manifest, attachments};
+use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::journal::Head;
 use segno_core::session::Status;
 use segno_core::snapshot::Progress;
-use segno_core::state::Native;
+use segno_core::state::NativeConversation;
 use segno_core::store::Error as StoreError;
 use serde::Serialize;
 
@@ -18,8 +18,8 @@ use super::conversation::{Conversation, conversation};
 use super::draft::Draft;
 use super::manifest_json::{self, Part};
 use super::{names, session_state};
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
 use crate::{export as session, import};
 
 #[derive(Debug)]
@@ -31,14 +31,14 @@ pub struct Exported {
     pub has_session: bool,
     /// Open conversations without a transcript in the checkpoint: on another machine, a new
     /// conversation continues with the resume context.
-    pub unrecorded: Vec<(Program, String)>,
+    pub without_transcript: Vec<(CliAgentKind, String)>,
     /// Git folders that the workspace needs, that are outside of it, and that are not exported.
-    pub without: Vec<String>,
+    pub excluded_git_folders: Vec<String>,
 }
 
 /// Exports a checkpoint to the new folder `to`. After a kill, nothing exists under that name.
 pub async fn export(
-    world: &World,
+    world: &Env,
     manifest: &Manifest,
     to: &Path,
     progress: &Progress,
@@ -59,7 +59,7 @@ pub async fn export(
     let place = draft.folder.join(names::WORKSPACE);
     let archive = world
         .snapshots
-        .write(manifest.files.snapshot, &place, progress)
+        .write_archive(manifest.files.snapshot, &place, progress)
         .await?;
     let mut files = BTreeMap::from([(
         names::WORKSPACE.to_owned(),
@@ -87,20 +87,22 @@ pub async fn export(
     Ok(Exported {
         folder: to.to_owned(),
         files: lengths,
-        unrecorded: unrecorded(bundle.as_ref(), &parts),
+        without_transcript: unrecorded(bundle.as_ref(), &parts),
         has_session: bundle.is_some(),
-        without: outside(manifest),
+        excluded_git_folders: outside(manifest),
     })
 }
 
 fn unrecorded(
     bundle: Option<&Bundle>,
     parts: &BTreeMap<String, Vec<u8>>,
-) -> Vec<(Program, String)> {
-    let open = bundle.iter().flat_map(|bundle| bundle.state.open.values());
+) -> Vec<(CliAgentKind, String)> {
+    let open = bundle
+        .iter()
+        .flat_map(|bundle| bundle.state.open_steps.values());
     let natives = open.filter_map(|open| open.native.as_ref());
-    let is_missing = |native: &&Native| {
-        let paper = papers::conversation(native.program, &native.id);
+    let is_missing = |native: &&NativeConversation| {
+        let paper = attachments::conversation(native.program, &native.id);
         let name = names::of_conversation(&paper);
         name.is_none_or(|name| !parts.contains_key(&name))
     };
@@ -112,25 +114,22 @@ fn unrecorded(
 
 fn outside(manifest: &Manifest) -> Vec<String> {
     let repositories = manifest.repositories.iter();
-    let outside = repositories.filter_map(|repository| repository.outside.as_ref());
+    let outside = repositories.filter_map(|repository| repository.external_git_dir.as_ref());
     outside.map(|outside| outside.folder.clone()).collect()
 }
 
 /// The attachments of the checkpoint, by their file names in the folder.
-async fn attachments(
-    world: &World,
-    manifest: &Manifest,
-) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+async fn attachments(world: &Env, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut parts = BTreeMap::new();
-    let Some(snapshot) = manifest.papers else {
+    let Some(snapshot) = manifest.attachments else {
         return Ok(parts);
     };
-    for (paper, bytes) in world.snapshots.papers(snapshot).await? {
-        let server = paper.strip_prefix(papers::MCP);
+    for (paper, bytes) in world.snapshots.attachments(snapshot).await? {
+        let server = paper.strip_prefix(attachments::MCP);
         let server = server.and_then(|rest| rest.strip_prefix('/'));
         let name = match (&*paper, server) {
-            (papers::SESSION, _) => names::SESSION.to_owned(),
-            (papers::TERMINAL, _) => names::TERMINAL.to_owned(),
+            (attachments::SESSION, _) => names::SESSION.to_owned(),
+            (attachments::TERMINAL, _) => names::TERMINAL.to_owned(),
             (names::CONVERSATION | names::STATE, _) => paper.clone(),
             (_, Some(server)) => format!("{}/{server}", names::MCP),
             _ => match names::of_conversation(&paper) {
@@ -144,7 +143,7 @@ async fn attachments(
 }
 
 /// The journal up to the checkpoint, if the session is here.
-async fn journal(world: &World, manifest: &Manifest) -> Result<Option<Vec<u8>>, Error> {
+async fn journal(world: &Env, manifest: &Manifest) -> Result<Option<Vec<u8>>, Error> {
     let summary = match world.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok(None),
         other => other?,

@@ -14,15 +14,15 @@ use serde_json::Value;
 use super::incoming::{Incoming, attachment_name, part};
 use super::{names, refuse};
 use crate::checkpoint::{is_plain_variable, new_id};
+use crate::env::Env;
 use crate::error::Error;
 use crate::start;
-use crate::world::World;
 
 /// The limit of MCP servers in a folder (P10).
 const SERVERS: usize = 1000;
 
 /// Reads an archive without a folder.
-pub(super) fn archive(world: &World, from: &Path) -> Result<Incoming, Error> {
+pub(super) fn archive(world: &Env, from: &Path) -> Result<Incoming, Error> {
     let above = from.parent().unwrap_or(Path::new("."));
     let missing = vec![
         names::MANIFEST,
@@ -44,7 +44,7 @@ pub(super) fn archive(world: &World, from: &Path) -> Result<Incoming, Error> {
 
 /// Reads a folder with what its `manifest.json` says.
 pub(super) fn folder(
-    world: &World,
+    world: &Env,
     from: &Path,
     manifest_json: Option<&Value>,
 ) -> Result<Incoming, Error> {
@@ -88,7 +88,7 @@ pub(super) fn folder(
 
 /// The manifest of a checkpoint whose session is not here, with what is known of it.
 fn manifest(
-    world: &World,
+    world: &Env,
     from: &Path,
     workspace: &Path,
     manifest_json: Option<&Value>,
@@ -128,26 +128,26 @@ fn manifest(
         status: Status::Interrupted,
         finished: 0,
         usage: Usage::default(),
-        workspace: start::text_of(workspace)?,
+        workspace: start::path_text(workspace)?,
         files: Files {
             snapshot: nothing,
             files: 0,
             bytes: 0,
             unstable: 0,
             skipped: 0,
-            left_out: 0,
+            excluded: 0,
         },
         repositories: Vec::new(),
         environment: std::collections::BTreeMap::new(),
-        papers: None,
-        origin: Some(start::text_of(from)?),
+        attachments: None,
+        origin: Some(start::path_text(from)?),
         verified: None,
         pruned: None,
     })
 }
 
 fn environment(
-    world: &World,
+    world: &Env,
     from: &Path,
     bytes: &[u8],
     manifest: &mut Manifest,
@@ -164,7 +164,7 @@ fn environment(
 }
 
 /// The state files of MCP servers, by their names in the folder.
-fn servers(world: &World, from: &Path) -> Result<Vec<String>, Error> {
+fn servers(world: &Env, from: &Path) -> Result<Vec<String>, Error> {
     let folder: PathBuf = from.join(names::MCP);
     if !folder.symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
         return Ok(Vec::new());

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use segno_core::archive::{Archive, Keeping, Limits};
+use segno_core::archive::{Archive, ImportMode, Limits};
 use segno_core::bundle::Bundle;
 use segno_core::checkpoint::Manifest;
 use segno_core::id::{CheckpointId, Name};
@@ -15,10 +15,10 @@ use segno_core::snapshot::{Captured, Progress};
 
 use super::incoming::{self, Incoming};
 use crate::checkpoint::{file_counts, list_of, new_id, put_manifest};
+use crate::env::Env;
 use crate::error::Error;
 use crate::import::{self, Relation};
 use crate::start;
-use crate::world::World;
 
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -27,24 +27,24 @@ pub struct Request {
     /// Limits for the archive.
     pub limits: Limits,
     /// Whether to import, or only to verify.
-    pub keeping: Keeping,
+    pub keeping: ImportMode,
     /// The name of the session, if the folder has one.
     pub name: Option<Name>,
 }
 
 #[derive(Debug)]
-pub enum Fate {
+pub enum SessionOutcome {
     /// Created; `None` if this is only a verification.
-    Came(Option<import::Imported>),
+    Created(Option<import::Imported>),
     /// The session exists with all events that the folder has, or more.
-    Here,
+    Existing,
     Missing,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum CheckpointOutcome {
     New,
-    Known,
+    Existing,
     /// Another checkpoint has this id, so this one got a new id.
     Renamed(CheckpointId),
 }
@@ -53,15 +53,15 @@ pub enum Standing {
 pub struct Imported {
     pub manifest: Manifest,
     pub captured: Captured,
-    pub standing: Standing,
-    pub session: Fate,
+    pub outcome: CheckpointOutcome,
+    pub session: SessionOutcome,
     /// Files of the layout that the folder lacks.
     pub missing: Vec<&'static str>,
 }
 
 /// Imports a checkpoint from an exported folder.
 pub async fn import(
-    world: &World,
+    world: &Env,
     request: &Request,
     progress: &Progress,
 ) -> Result<Imported, Error> {
@@ -71,7 +71,7 @@ pub async fn import(
 
 /// Imports a folder that was read.
 pub(super) async fn import_incoming(
-    world: &World,
+    world: &Env,
     incoming: Incoming,
     request: &Request,
     progress: &Progress,
@@ -85,9 +85,9 @@ pub(super) async fn import_incoming(
         digest: incoming.digest,
         snapshot: incoming.snapshot,
         limits: request.limits,
-        keeping: request.keeping,
+        mode: request.keeping,
     };
-    let captured = world.snapshots.take(archive, progress).await?;
+    let captured = world.snapshots.import_archive(archive, progress).await?;
     let Incoming {
         mut manifest,
         bundle,
@@ -96,36 +96,39 @@ pub(super) async fn import_incoming(
         ..
     } = incoming;
     manifest.files = file_counts(&captured);
-    manifest.origin = Some(start::text_of(&request.from)?);
+    manifest.origin = Some(start::path_text(&request.from)?);
     manifest.verified = Some(world.clock.now());
     manifest.pruned = None;
     // Git folders from outside of the workspace are not exported.
     for repository in &mut manifest.repositories {
-        repository.outside = None;
+        repository.external_git_dir = None;
     }
     let standing = standing(world, &manifest).await?;
-    if standing != Standing::Known && request.keeping == Keeping::Keep && !papers.is_empty() {
-        manifest.papers = Some(world.snapshots.keep(papers).await?);
+    if standing != CheckpointOutcome::Existing
+        && request.keeping == ImportMode::Store
+        && !papers.is_empty()
+    {
+        manifest.attachments = Some(world.snapshots.put_files(papers).await?);
     }
-    if let Standing::Renamed(_) = standing {
+    if let CheckpointOutcome::Renamed(_) = standing {
         manifest.id = new_id(world).0;
     }
     let session = match (session_is_new, bundle, request.keeping) {
-        (Some(true), Some(bundle), Keeping::Keep) => {
+        (Some(true), Some(bundle), ImportMode::Store) => {
             let name = request.name.clone();
-            Fate::Came(Some(import::import(world, bundle, name, |_, _| {}).await?))
+            SessionOutcome::Created(Some(import::import(world, bundle, name, |_, _| {}).await?))
         }
-        (Some(true), ..) => Fate::Came(None),
-        (Some(false), ..) => Fate::Here,
-        (None, ..) => Fate::Missing,
+        (Some(true), ..) => SessionOutcome::Created(None),
+        (Some(false), ..) => SessionOutcome::Existing,
+        (None, ..) => SessionOutcome::Missing,
     };
-    if standing != Standing::Known && request.keeping == Keeping::Keep {
+    if standing != CheckpointOutcome::Existing && request.keeping == ImportMode::Store {
         put_manifest(world, &manifest).await?;
     }
     Ok(Imported {
         manifest,
         captured,
-        standing,
+        outcome: standing,
         session,
         missing,
     })
@@ -133,10 +136,10 @@ pub(super) async fn import_incoming(
 
 /// Whether the session is not here yet. An existing session must have all events that the folder
 /// has.
-async fn is_new(world: &World, bundle: &Bundle) -> Result<bool, Error> {
+async fn is_new(world: &Env, bundle: &Bundle) -> Result<bool, Error> {
     match import::refuse_existing(world, bundle).await {
         Ok(()) => Ok(true),
-        Err(Error::Exists {
+        Err(Error::SessionExists {
             relation: Relation::Same | Relation::Ahead,
             ..
         }) => Ok(false),
@@ -144,17 +147,17 @@ async fn is_new(world: &World, bundle: &Bundle) -> Result<bool, Error> {
     }
 }
 
-async fn standing(world: &World, new: &Manifest) -> Result<Standing, Error> {
+async fn standing(world: &Env, new: &Manifest) -> Result<CheckpointOutcome, Error> {
     let (kept, damaged) = list_of(world, Some(new.session)).await?;
     // The origin and the attachments may differ; the rest must be equal.
     let content = |manifest: &Manifest| {
         let mut repositories = manifest.repositories.clone();
         for repository in &mut repositories {
-            repository.outside = None;
+            repository.external_git_dir = None;
         }
         Manifest {
             origin: None,
-            papers: None,
+            attachments: None,
             verified: None,
             pruned: None,
             repositories,
@@ -163,10 +166,10 @@ async fn standing(world: &World, new: &Manifest) -> Result<Standing, Error> {
     };
     let existing = kept.iter().find(|manifest| manifest.id == new.id);
     Ok(match existing {
-        Some(existing) if content(existing) == content(new) => Standing::Known,
-        Some(_) => Standing::Renamed(new.id),
+        Some(existing) if content(existing) == content(new) => CheckpointOutcome::Existing,
+        Some(_) => CheckpointOutcome::Renamed(new.id),
         // It may be one of the unreadable checkpoints, which must not be replaced.
-        None if !damaged.is_empty() => Standing::Renamed(new.id),
-        None => Standing::New,
+        None if !damaged.is_empty() => CheckpointOutcome::Renamed(new.id),
+        None => CheckpointOutcome::New,
     })
 }

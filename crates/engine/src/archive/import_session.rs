@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 
-use segno_core::archive::{Keeping, Limits};
+use segno_core::archive::{ImportMode, Limits};
 use segno_core::id::Name;
 use segno_core::session::Summary;
 use segno_core::snapshot::Progress;
@@ -17,13 +17,13 @@ use segno_core::snapshot::Progress;
 use super::import::{Imported, Request, import_incoming};
 use super::{incoming, names, refuse};
 use crate::checkpoint::{self, RestoreOutcome};
+use crate::env::Env;
 use crate::error::Error;
 use crate::import::{self, Existing};
-use crate::world::World;
-use crate::{claim, relocate};
+use crate::{lease, relocate};
 
 #[derive(Debug, Clone)]
-pub struct Arrival {
+pub struct SessionImport {
     /// The exported folder.
     pub from: PathBuf,
     /// The folder that the session continues in; if `None`, its files stay in the checkpoint.
@@ -37,19 +37,19 @@ pub struct Arrival {
 }
 
 #[derive(Debug)]
-pub struct Arrived {
+pub struct ImportedSession {
     pub summary: Summary,
     /// `None` if all of it was already here, in its folder.
     pub imported: Option<Imported>,
-    pub returned: Option<RestoreOutcome>,
+    pub restored: Option<RestoreOutcome>,
 }
 
 /// Creates a session and its checkpoint from a folder, and gives the session a folder here.
-pub async fn arrive(
-    world: &World,
-    arrival: &Arrival,
+pub async fn import_session(
+    world: &Env,
+    arrival: &SessionImport,
     progress: &Progress,
-) -> Result<Arrived, Error> {
+) -> Result<ImportedSession, Error> {
     if let Some(into) = arrival.into.as_ref().filter(|into| into.exists()) {
         relocate::folder(into)?;
     }
@@ -61,19 +61,19 @@ pub async fn arrive(
     let session = bundle.header.session;
     match import::find_existing(world, bundle, arrival.into.as_deref()).await? {
         Existing::Moved(summary) => {
-            return Ok(Arrived {
+            return Ok(ImportedSession {
                 summary,
                 imported: None,
-                returned: None,
+                restored: None,
             });
         }
-        Existing::Imported(summary) => claim::at_rest(world, &summary).await?,
+        Existing::Imported(summary) => lease::refuse_if_running(world, &summary).await?,
         Existing::Absent => {}
     }
     let request = Request {
         from: arrival.from.clone(),
         limits: arrival.limits,
-        keeping: Keeping::Keep,
+        keeping: ImportMode::Store,
         name: arrival.name.clone(),
     };
     let imported = import_incoming(world, incoming, &request, progress).await?;
@@ -82,17 +82,17 @@ pub async fn arrive(
         let request = checkpoint::Request {
             into: Some(into.clone()),
             exact: false,
-            dry: false,
-            trust: arrival.trust,
+            dry_run: false,
+            trusted: arrival.trust,
         };
         let manifest = &imported.manifest;
         returned = Some(checkpoint::restore(world, manifest, request, progress).await?);
         let summary = world.store.summary(session).await?;
         relocate::relocate(world, &summary, into).await?;
     }
-    Ok(Arrived {
+    Ok(ImportedSession {
         summary: world.store.summary(session).await?,
         imported: Some(imported),
-        returned,
+        restored: returned,
     })
 }

@@ -5,17 +5,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use segno_core::bundle::{self, Bundle};
-use segno_core::checkpoint::{Manifest, papers};
-use segno_core::companion::Kept;
+use segno_core::checkpoint::{Manifest, attachments};
+use segno_core::cli_agent::TranscriptCopy;
 use segno_core::digest::Digest;
 use segno_core::journal::{Head, Record};
 
 use super::manifest_json::{self, Part, Read, SegnoSection};
 use super::{foreign, names, refuse};
 use crate::checkpoint::is_plain_variable;
+use crate::env::Env;
 use crate::error::Error;
 use crate::import;
-use crate::world::World;
 
 /// The limit of `manifest.json`, in bytes (P10).
 const MAX_MANIFEST: u64 = 16 * 1024 * 1024;
@@ -37,7 +37,7 @@ pub(super) struct Incoming {
 }
 
 /// Reads a folder, or an archive without a folder.
-pub(super) fn read(world: &World, from: &Path) -> Result<Incoming, Error> {
+pub(super) fn read(world: &Env, from: &Path) -> Result<Incoming, Error> {
     if from.is_file() {
         return foreign::archive(world, from);
     }
@@ -61,7 +61,7 @@ pub(super) fn read(world: &World, from: &Path) -> Result<Incoming, Error> {
 /// Reads a file of the folder; `None` if it is absent. Does not follow links, because their targets
 /// are not part of the folder.
 pub(super) fn part(
-    world: &World,
+    world: &Env,
     from: &Path,
     name: &str,
     longest: u64,
@@ -80,7 +80,7 @@ pub(super) fn part(
     bytes.map(Some).map_err(|error| unreadable(&error))
 }
 
-fn read_own(world: &World, from: &Path, section: SegnoSection) -> Result<Incoming, Error> {
+fn read_own(world: &Env, from: &Path, section: SegnoSection) -> Result<Incoming, Error> {
     let SegnoSection {
         checkpoint: mut manifest,
         files,
@@ -129,8 +129,8 @@ fn check_transcript_limits(from: &Path, files: &BTreeMap<String, Part>) -> Resul
     let records = records.filter(|(name, _)| names::conversation(name).is_some());
     let (mut count, mut total) = (0, 0_u64);
     for (name, part) in records {
-        if part.bytes > Kept::LONGEST {
-            let reason = format!("{name} is longer than {} bytes", Kept::LONGEST);
+        if part.bytes > TranscriptCopy::MAX_BYTES {
+            let reason = format!("{name} is longer than {} bytes", TranscriptCopy::MAX_BYTES);
             return Err(refuse(from, reason));
         }
         count += 1;
@@ -155,7 +155,7 @@ fn check_transcripts_belong(from: &Path, incoming: &Incoming) -> Result<(), Erro
         .as_ref()
         .map(|bundle| &bundle.state.conversations);
     for (attachment_name, _) in &incoming.papers {
-        let Some(piece) = papers::piece(attachment_name) else {
+        let Some(piece) = attachments::piece(attachment_name) else {
             continue;
         };
         if had.and_then(|had| had.get(piece.id)) != Some(&piece.program) {
@@ -167,9 +167,9 @@ fn check_transcripts_belong(from: &Path, incoming: &Incoming) -> Result<(), Erro
     Ok(())
 }
 
-fn verified(world: &World, from: &Path, name: &str, described: Part) -> Result<Vec<u8>, Error> {
+fn verified(world: &Env, from: &Path, name: &str, described: Part) -> Result<Vec<u8>, Error> {
     let longest = match names::conversation(name) {
-        Some(_) => Kept::LONGEST,
+        Some(_) => TranscriptCopy::MAX_BYTES,
         None => bundle::LONGEST,
     };
     let bytes = part(world, from, name, longest)?;
@@ -188,11 +188,11 @@ pub(super) fn attachment_name(name: &str, has_session: bool) -> Option<String> {
         return Some(attachment_name);
     }
     if let Some(server) = name.strip_prefix(names::MCP) {
-        return Some(format!("{}{server}", papers::MCP));
+        return Some(format!("{}{server}", attachments::MCP));
     }
     match name {
-        names::SESSION => Some(papers::SESSION.to_owned()),
-        names::TERMINAL => Some(papers::TERMINAL.to_owned()),
+        names::SESSION => Some(attachments::SESSION.to_owned()),
+        names::TERMINAL => Some(attachments::TERMINAL.to_owned()),
         names::CONVERSATION | names::STATE if !has_session => Some(name.to_owned()),
         _ => None,
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use segno_core::archive::Written;
+use segno_core::archive::WrittenArchive;
 use segno_core::checkpoint::{self, Manifest};
 use segno_core::digest::Digest;
 use segno_core::store::Error as StoreError;
@@ -54,7 +54,7 @@ struct ManifestJson<'a> {
 pub(super) fn write(
     manifest: &Manifest,
     conversation: &Conversation,
-    archive: Written,
+    archive: WrittenArchive,
     files: BTreeMap<String, Part>,
 ) -> String {
     let section = SegnoSection {

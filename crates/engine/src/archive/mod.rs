@@ -16,8 +16,8 @@ mod manifest_json;
 mod session_state;
 
 pub use export::{Exported, export};
-pub use import::{Fate, Imported, Request, Standing, import};
-pub use import_session::{Arrival, Arrived, arrive};
+pub use import::{CheckpointOutcome, Imported, Request, SessionOutcome, import};
+pub use import_session::{ImportedSession, SessionImport, import_session};
 
 use crate::error::Error;
 
@@ -26,7 +26,7 @@ const VERSION: u32 = 2;
 
 /// The names of the files in the folder.
 pub mod names {
-    use segno_core::checkpoint::papers;
+    use segno_core::checkpoint::attachments;
 
     /// Describes the folder, and has the digests of all other files.
     pub const MANIFEST: &str = "manifest.json";
@@ -53,21 +53,21 @@ pub mod names {
     /// The attachment name of a transcript file, if it is one.
     pub(super) fn conversation(name: &str) -> Option<String> {
         let rest = name.strip_prefix(CONVERSATIONS)?;
-        let paper = format!("{}{rest}", papers::AGENTS);
-        papers::piece(&paper).is_some().then_some(paper)
+        let paper = format!("{}{rest}", attachments::AGENTS);
+        attachments::piece(&paper).is_some().then_some(paper)
     }
 
     /// The file name of a transcript attachment.
     pub(super) fn of_conversation(paper: &str) -> Option<String> {
-        papers::piece(paper)?;
-        let rest = paper.strip_prefix(papers::AGENTS)?;
+        attachments::piece(paper)?;
+        let rest = paper.strip_prefix(attachments::AGENTS)?;
         Some(format!("{CONVERSATIONS}{rest}"))
     }
 }
 
 /// The error for a folder that is not a valid checkpoint.
 fn refuse(place: &std::path::Path, reason: impl Into<String>) -> Error {
-    Error::Unpackable {
+    Error::InvalidCheckpointFolder {
         place: place.to_owned(),
         reason: reason.into(),
     }

@@ -3,7 +3,7 @@
 use segno_core::bundle::Bundle;
 use segno_core::checkpoint::Manifest;
 use segno_core::journal::{Event, Head, Text};
-use segno_core::state::{Open, Question};
+use segno_core::state::{OpenStep, Question};
 use segno_core::usage::Usage;
 use serde_json::{Value, json};
 
@@ -26,11 +26,11 @@ pub(super) fn state(manifest: &Manifest, bundle: Option<&Bundle>) -> Value {
         return shape;
     };
     let state = &bundle.state;
-    let open = |open: &Open| json!({"agent": open.agent, "attempt": open.attempt, "standing": open.standing, "since": open.since.to_string()});
+    let open = |open: &OpenStep| json!({"agent": open.agent, "attempt": open.attempt, "standing": open.status, "since": open.since.to_string()});
     let asked = |asked: &Question| json!({"prompt": asked.prompt, "default": asked.default, "asked_at": asked.asked_at.to_string()});
     shape["name"] = json!(bundle.header.name);
     shape["steps_open"] = state
-        .open
+        .open_steps
         .iter()
         .map(|(path, step)| (path.to_string(), open(step)))
         .collect();

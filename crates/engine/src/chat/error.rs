@@ -11,10 +11,10 @@ use segno_core::session::Kind as Sort;
 pub enum Error {
     /// No agent was named.
     #[error("it is not said who is spoken to")]
-    Nobody,
+    NoAgent,
     /// The named agent is unknown.
     #[error("there is no agent `{agent}`{}", among(.place.as_deref(), .known))]
-    Stranger {
+    UnknownAgent {
         agent: String,
         /// The spec, if one names the agents.
         place: Option<PathBuf>,
@@ -23,20 +23,20 @@ pub enum Error {
     },
     /// The spec has several agents, and none was named.
     #[error("{} has several agents: {}", .place.display(), .agents.join(", "))]
-    Several { place: PathBuf, agents: Vec<String> },
+    AmbiguousAgent { place: PathBuf, agents: Vec<String> },
     #[error("the message is empty")]
     Empty,
     #[error(
         "the message has {bytes} bytes, and at most {} are taken at once",
-        super::LONGEST
+        super::MAX_MESSAGE_BYTES
     )]
     TooLong { bytes: u64 },
     /// The session is no chat.
     #[error("session {name} is no chat but of kind {kind}")]
-    Other { name: Name, kind: Sort },
+    NotAChat { name: Name, kind: Sort },
     /// There is no chat to resume.
     #[error("no chat in {} can go on", .workspace.display())]
-    NoneHere { workspace: PathBuf },
+    NoChatHere { workspace: PathBuf },
 }
 
 fn among(place: Option<&Path>, agents: &[String]) -> String {
@@ -48,33 +48,33 @@ fn among(place: Option<&Path>, agents: &[String]) -> String {
 impl Diagnose for Error {
     fn kind(&self) -> Kind {
         match self {
-            Error::NoneHere { .. } => Kind::NotFound,
+            Error::NoChatHere { .. } => Kind::NotFound,
             _ => Kind::Invalid,
         }
     }
 
     fn code(&self) -> &'static str {
         match self {
-            Error::Nobody => "R0140",
-            Error::Stranger { .. } | Error::Several { .. } => "R0141",
+            Error::NoAgent => "R0140",
+            Error::UnknownAgent { .. } | Error::AmbiguousAgent { .. } => "R0141",
             Error::Empty => "R0142",
             Error::TooLong { .. } => "R0143",
-            Error::Other { .. } => "R0144",
-            Error::NoneHere { .. } => "R0145",
+            Error::NotAChat { .. } => "R0144",
+            Error::NoChatHere { .. } => "R0145",
         }
     }
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Error::Nobody => "`--agent claude`, `--agent codex`, or `--spec FILE` with agents of your own; `agent` or `spec` in the section `[chat]` of config.toml names one for good".into(),
-            Error::Stranger { known, .. } if known.is_empty() => {
+            Error::NoAgent => "`--agent claude`, `--agent codex`, or `--spec FILE` with agents of your own; `agent` or `spec` in the section `[chat]` of config.toml names one for good".into(),
+            Error::UnknownAgent { known, .. } if known.is_empty() => {
                 "`--agent claude` and `--agent codex` need no spec; others are named in one: `--spec FILE`".into()
             }
-            Error::Stranger { .. } | Error::Several { .. } => "`--agent NAME` names one of them".into(),
+            Error::UnknownAgent { .. } | Error::AmbiguousAgent { .. } => "`--agent NAME` names one of them".into(),
             Error::Empty => "say something: `segno chat \"...\"`".into(),
             Error::TooLong { .. } => "put it into a file in this folder, and name the file".into(),
-            Error::Other { name, .. } => format!("`segno resume {name}` goes on with it"),
-            Error::NoneHere { .. } => {
+            Error::NotAChat { name, .. } => format!("`segno resume {name}` goes on with it"),
+            Error::NoChatHere { .. } => {
                 "`segno sessions list --all` shows those of other folders, and those that expired".into()
             }
         })

@@ -2,17 +2,17 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use segno_core::agent::Conduct;
-use segno_core::conversation::Entry;
+use segno_core::agent::AccessMode;
+use segno_core::conversation::ConversationItem;
 use segno_core::journal::{Ending, Event, ExchangeEnded, Head, Seq};
 use segno_core::session::Status;
-use segno_core::state::Native;
+use segno_core::state::NativeConversation;
 use segno_core::step::Path;
 
 use super::Audience;
 use super::log::{Log, Tally};
 use crate::error::Error;
-use crate::flow::{Flow, Input, Question};
+use crate::steps::{Input, Question, Runner};
 
 /// A message that is being answered.
 pub struct Exchange {
@@ -37,17 +37,17 @@ pub struct Exchange {
 #[derive(Default)]
 pub(crate) struct Past {
     /// All entries, oldest first.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ConversationItem>,
     /// The index from which on entries belong to the CLI agent's newest conversation.
     pub(crate) own: usize,
     /// That conversation, if there is one.
-    pub(crate) native: Option<Native>,
+    pub(crate) native: Option<NativeConversation>,
 }
 
 impl Exchange {
     /// The session's status after the answer.
     pub(crate) fn idle_status(&self) -> Status {
-        self.audience.rest()
+        self.audience.idle_status()
     }
 
     /// Records that the model has replied as often as it may.
@@ -56,21 +56,21 @@ impl Exchange {
     }
 
     /// Runs the step that answers the message.
-    pub(crate) async fn run(&self, flow: &Flow) -> Result<String, Error> {
+    pub(crate) async fn run(&self, flow: &Runner) -> Result<String, Error> {
         let question = Question {
             path: self.path.clone(),
             agent: &self.agent,
             input: Input::Text(self.message.clone()),
             scope: &flow.scope,
             tools: None,
-            conduct: Conduct::Work,
+            access: AccessMode::ReadWrite,
         };
         let answer = flow.run_step(question).await?;
         Ok(flow.text(answer).await?.to_string())
     }
 
     /// The event that is journaled together with the answer.
-    pub(crate) async fn ended_event(&self, flow: &Flow) -> ExchangeEnded {
+    pub(crate) async fn ended_event(&self, flow: &Runner) -> ExchangeEnded {
         let ending = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tally = self.tally(flow).await;
         // The model's last reply is not journaled yet; at the turn limit it is.
@@ -79,17 +79,17 @@ impl Exchange {
     }
 
     /// The event for a user who no longer wants the answer.
-    pub(crate) async fn stopped_event(&self, flow: &Flow) -> Event {
+    pub(crate) async fn stopped_event(&self, flow: &Runner) -> Event {
         let tally = self.tally(flow).await;
         self.build_ended(Ending::Stopped, tally).into()
     }
 
     /// Counts what was said for the message so far. An error in counting must not lose an answer.
-    async fn tally(&self, flow: &Flow) -> Tally {
-        if flow.pen.flush().await.is_err() {
+    async fn tally(&self, flow: &Runner) -> Tally {
+        if flow.journal.flush().await.is_err() {
             return Tally::default();
         }
-        let read = Log::read(&flow.world, flow.session, self.since, Seq(0), None).await;
+        let read = Log::read(&flow.env, flow.session, self.since, Seq(0), None).await;
         read.map(|log| log.tally).unwrap_or_default()
     }
 

@@ -3,16 +3,18 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use segno_core::conversation::messages::{from_messages, to_messages};
-use segno_core::conversation::{Entry, Origin, Part, Said, Thread, Utterance};
+use segno_core::conversation::{
+    AssistantPart, ConversationItem, ItemContent, Origin, Part, Thread,
+};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Head, Seq, Text};
-use segno_core::ladder::Rung;
 use segno_core::model::{Message, Part as Piece, ToolResult};
+use segno_core::resume::Strategy;
 use segno_core::step::Path;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
-use crate::{flow, history, pen};
+use crate::{history, journal, steps};
 
 /// How many bytes of conversation are read; older messages are omitted.
 const MAX_BYTES: usize = 8 << 20;
@@ -24,7 +26,7 @@ const INTERRUPTED: &str = "(The answer to this message was broken off here.)";
 #[derive(Default)]
 pub(crate) struct Log {
     /// All entries, oldest first.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ConversationItem>,
     /// The index from which on entries belong to the CLI agent's newest conversation.
     pub(crate) own: usize,
     /// The counts of the newest exchange.
@@ -64,7 +66,7 @@ impl Log {
     /// Reads the conversation after event `since`, in the part of the journal that follows `from`.
     /// The message at `until` and everything after it is excluded.
     pub(crate) async fn read(
-        world: &World,
+        world: &Env,
         session: SessionId,
         from: Head,
         since: Seq,
@@ -72,7 +74,7 @@ impl Log {
     ) -> Result<Self, Error> {
         let (mut items, mut bytes, mut left_out) = (VecDeque::new(), 0, 0);
         let (mut before, mut reached) = (from, false);
-        history::follow(world, session, from, |entry| {
+        history::read_events(world, session, from, |entry| {
             let item = LogEvent {
                 before,
                 event: entry.event.clone(),
@@ -115,10 +117,10 @@ impl Log {
         Ok(log)
     }
 
-    async fn start_exchange(&mut self, world: &World, item: &LogEvent) -> Result<(), Error> {
+    async fn start_exchange(&mut self, world: &Env, item: &LogEvent) -> Result<(), Error> {
         if let Event::StepStarted(event) = &item.event {
-            self.message = pen::recall(world, &event.input).await?;
-            self.entries.push(flow::user_entry(&self.message));
+            self.message = journal::load_text(world, &event.input).await?;
+            self.entries.push(steps::user_entry(&self.message));
             self.began = Some(item.before);
             self.tally = Tally::default();
             self.open = true;
@@ -133,21 +135,21 @@ impl Log {
         }
     }
 
-    async fn apply(&mut self, world: &World, item: &LogEvent) -> Result<(), Error> {
+    async fn apply(&mut self, world: &Env, item: &LogEvent) -> Result<(), Error> {
         match &item.event {
             Event::StepStarted(_) if starts_message(&item.event) => {
                 self.mark_interrupted();
                 self.start_exchange(world, item).await?;
             }
             Event::ModelReplied(event) => {
-                let parts = pen::recall(world, &event.parts).await?;
+                let parts = journal::load_text(world, &event.parts).await?;
                 let parts: Vec<Piece> = serde_json::from_str(&parts).unwrap_or_default();
                 // Each event is a reply of its own, also where one continues the other.
                 self.tally.in_reply = false;
                 self.add_entries(from_messages(&[Message::Assistant { parts }]));
             }
             Event::ToolFinished(event) => {
-                let output = pen::recall(world, &event.output).await?;
+                let output = journal::load_text(world, &event.output).await?;
                 let (id, is_error) = (event.call.clone(), event.is_error);
                 let results = vec![ToolResult {
                     id,
@@ -156,22 +158,25 @@ impl Log {
                 }];
                 self.add_entries(from_messages(&[Message::Tools { results }]));
             }
-            Event::TalkShortened(event) => {
-                let summary = pen::recall(world, &event.summary).await?;
+            Event::ConversationCompacted(event) => {
+                let summary = journal::load_text(world, &event.summary).await?;
                 self.insert_summary(event.messages as usize, summary);
             }
-            Event::AgentOpened(event) => {
-                if matches!(event.rung, None | Some(Rung::Compiled | Rung::Other)) {
+            Event::ConversationOpened(event) => {
+                if matches!(
+                    event.strategy,
+                    None | Some(Strategy::Summarized | Strategy::Handoff)
+                ) {
                     self.own = self.entries.len();
                 }
             }
-            Event::AgentSaid(event) => {
-                let text = pen::recall(world, &event.entries).await?;
+            Event::AgentMessages(event) => {
+                let text = journal::load_text(world, &event.items).await?;
                 self.tally.from_cli_agent = true;
                 self.add_entries(serde_json::from_str(&text).unwrap_or_default());
             }
             Event::StepFinished(event) => {
-                let text = pen::recall(world, &event.output).await?;
+                let text = journal::load_text(world, &event.output).await?;
                 self.finish_exchange(text);
             }
             _ => {}
@@ -179,7 +184,7 @@ impl Log {
         Ok(())
     }
 
-    fn add_entries(&mut self, entries: Vec<Entry>) {
+    fn add_entries(&mut self, entries: Vec<ConversationItem>) {
         entries.iter().for_each(|entry| self.tally.add(entry));
         self.entries.extend(entries);
     }
@@ -209,7 +214,7 @@ impl Log {
         while from > 0 && count(from) < rest {
             from -= 1;
         }
-        let summary_entry = Entry::new(Said::Compaction {
+        let summary_entry = ConversationItem::new(ItemContent::Compaction {
             summary: Some(summary),
             before: None,
             after: None,
@@ -220,20 +225,20 @@ impl Log {
 
 impl Tally {
     /// Counts an entry.
-    pub(crate) fn add(&mut self, entry: &Entry) {
-        let Said::Assistant {
+    pub(crate) fn add(&mut self, entry: &ConversationItem) {
+        let ItemContent::Assistant {
             message,
             model,
             parts,
             ..
-        } = &entry.said
+        } = &entry.content
         else {
             self.in_reply = false;
             return;
         };
         let calls = parts
             .iter()
-            .filter(|part| matches!(part, Utterance::Call(_)));
+            .filter(|part| matches!(part, AssistantPart::Call(_)));
         self.tool_calls += calls.count() as u64;
         if entry.thread != Thread::Main {
             return;
@@ -249,9 +254,9 @@ impl Tally {
 }
 
 /// Whether an entry is a model reply that was cut off in its text.
-fn is_cut_off(entry: &Entry) -> bool {
-    matches!(&entry.said, Said::Assistant { parts, .. }
-        if parts.iter().all(|part| matches!(part, Utterance::Text { .. })))
+fn is_cut_off(entry: &ConversationItem) -> bool {
+    matches!(&entry.content, ItemContent::Assistant { parts, .. }
+        if parts.iter().all(|part| matches!(part, AssistantPart::Text { .. })))
 }
 
 /// Whether an event belongs to a conversation.
@@ -261,9 +266,9 @@ fn is_conversation(event: &Event) -> bool {
         Event::StepStarted(_)
             | Event::ModelReplied(_)
             | Event::ToolFinished(_)
-            | Event::TalkShortened(_)
-            | Event::AgentOpened(_)
-            | Event::AgentSaid(_)
+            | Event::ConversationCompacted(_)
+            | Event::ConversationOpened(_)
+            | Event::AgentMessages(_)
             | Event::StepFinished(_)
     )
 }
@@ -282,9 +287,9 @@ fn text_bytes(event: &Event) -> usize {
 }
 
 /// A note from Segno to the agent.
-fn segno_note(text: String) -> Entry {
-    Entry::new(Said::User {
-        origin: Origin::Program,
+fn segno_note(text: String) -> ConversationItem {
+    ConversationItem::new(ItemContent::User {
+        origin: Origin::CliAgent,
         parts: vec![Part::Text { text }],
     })
 }

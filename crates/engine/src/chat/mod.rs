@@ -36,19 +36,19 @@ use segno_core::state::{Chat, State};
 use segno_core::step::Path;
 
 use crate::drift::OnDrift;
+use crate::env::Env;
 use crate::error::Error as Failure;
 use crate::observe::Observer;
 use crate::resume::{self, Options};
 use crate::run::{self, Outcome, RunStart};
 use crate::spec::Workflow;
-use crate::stop::Brake;
-use crate::world::World;
-use crate::{claim, history};
+use crate::stop::StopToken;
+use crate::{history, lease};
 
 pub use error::Error;
 pub use exchange::Exchange;
-pub use open::{Opening, Source, open};
-pub use status_change::{clear, rest};
+pub use open::{ChatAgent, NewChat, open};
+pub use status_change::{clear, set_idle};
 pub use sweep::{Effect, Limits, Swept, sweep};
 
 use exchange::Past;
@@ -56,7 +56,7 @@ use log::Log;
 pub(crate) use log::Tally;
 
 /// The longest message, in bytes.
-pub const LONGEST: u64 = 1 << 20;
+pub const MAX_MESSAGE_BYTES: u64 = 1 << 20;
 
 /// How often a model may reply within one exchange, unless configured otherwise.
 pub const MAX_TURNS: u32 = 20;
@@ -65,24 +65,24 @@ pub const MAX_TURNS: u32 = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// A user who will say more.
-    Here,
+    Present,
     /// No one who will say more soon.
-    Gone,
+    Absent,
 }
 
 impl Audience {
     /// The status of a chat that has nothing to answer.
-    pub fn rest(self) -> Status {
+    pub fn idle_status(self) -> Status {
         match self {
-            Self::Here => Status::Waiting,
-            Self::Gone => Status::Paused,
+            Self::Present => Status::Waiting,
+            Self::Absent => Status::Paused,
         }
     }
 }
 
 /// Validates and redacts a message; redacted, because a later run must ask the same (P7, P12).
 pub(crate) fn validate_message(
-    world: &World,
+    world: &Env,
     message: &str,
     observer: &dyn Observer,
 ) -> Result<String, Failure> {
@@ -90,7 +90,7 @@ pub(crate) fn validate_message(
         return Err(Error::Empty.into());
     }
     let bytes = message.len() as u64;
-    if bytes > LONGEST {
+    if bytes > MAX_MESSAGE_BYTES {
         return Err(Error::TooLong { bytes }.into());
     }
     let clean = world.redactor.redact(message).into_owned();
@@ -106,7 +106,7 @@ pub fn is_chat(summary: &Summary) -> Result<(), Failure> {
     if summary.kind == Kind::Chat {
         return Ok(());
     }
-    Err(Error::Other {
+    Err(Error::NotAChat {
         name: summary.name.clone(),
         kind: summary.kind,
     }
@@ -114,31 +114,31 @@ pub fn is_chat(summary: &Summary) -> Result<(), Failure> {
 }
 
 /// The newest resumable chat of a workspace that has no active run.
-pub async fn newest(world: &World, workspace: &Folder) -> Result<Summary, Failure> {
+pub async fn newest(world: &Env, workspace: &Folder) -> Result<Summary, Failure> {
     let chats = resume::resumable_sessions(world, workspace)
         .await?
         .into_iter();
     let mut chats = chats.filter(|summary| summary.kind == Kind::Chat);
     chats.next_back().ok_or_else(|| {
         let workspace = workspace.to_owned();
-        Error::NoneHere { workspace }.into()
+        Error::NoChatHere { workspace }.into()
     })
 }
 
 /// Sends a message to a chat and returns when it is answered. Abandons an earlier message without
 /// answer.
-pub async fn say(
-    world: &World,
+pub async fn send(
+    world: &Env,
     summary: &Summary,
     message: &str,
     audience: Audience,
     observer: Arc<dyn Observer>,
-    stop_token: Brake,
+    stop_token: StopToken,
 ) -> Result<Outcome, Failure> {
     is_chat(summary)?;
     resume::check_resumable(summary)?;
     let message = validate_message(world, message, &*observer)?;
-    let lease = claim::claim(world, summary).await?;
+    let lease = lease::acquire(world, summary).await?;
     let options = Options {
         // A message without an answer is abandoned, so its outcome needs no decision.
         in_flight: Some(InFlight::Repeat),
@@ -147,29 +147,33 @@ pub async fn say(
         ..Options::default()
     };
     let prepared = prepare(world, summary, lease.run, options, &*observer, |chat| {
-        (Chat::path(chat.next), Some(message), audience)
+        (
+            Chat::message_path(chat.next_number),
+            Some(message),
+            audience,
+        )
     });
     let (world, run_start) = release_on_error(world, summary, lease.run, prepared.await).await?;
     Box::pin(run::execute(&world, run_start, observer, stop_token)).await
 }
 
 /// Continues an interrupted answer, if there is one; otherwise reopens the chat.
-pub async fn go_on(
-    world: &World,
+pub async fn resume(
+    world: &Env,
     summary: &Summary,
     options: Options,
     audience: Audience,
     observer: Arc<dyn Observer>,
-    stop_token: Brake,
+    stop_token: StopToken,
 ) -> Result<Outcome, Failure> {
     is_chat(summary)?;
     resume::check_resumable(summary)?;
-    let lease = claim::claim(world, summary).await?;
+    let lease = lease::acquire(world, summary).await?;
     // Read under the lease: someone else may have answered it, or said something else.
-    let state = history::look(world, summary.id).await;
+    let state = history::load_state(world, summary.id).await;
     let state = release_on_error(world, summary, lease.run, state).await?;
     let Some(path) = unanswered(&state) else {
-        let rest = audience.rest();
+        let rest = audience.idle_status();
         let reopened =
             status_change::write_run(world, summary, lease.run, Vec::new(), rest, observer).await;
         return release_on_error(world, summary, lease.run, reopened).await;
@@ -183,14 +187,14 @@ pub async fn go_on(
 
 /// The message whose answer was interrupted, if there is one.
 pub fn unanswered(state: &State) -> Option<Path> {
-    let newest = state.chat.as_ref()?.next.checked_sub(1)?;
-    let path = Chat::path(newest);
-    state.open.contains_key(&path).then_some(path)
+    let newest = state.chat.as_ref()?.next_number.checked_sub(1)?;
+    let path = Chat::message_path(newest);
+    state.open_steps.contains_key(&path).then_some(path)
 }
 
 /// Releases a lease under which nothing was written: nothing is left behind but a run number.
 async fn release_on_error<T>(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     run: Run,
     prepared: Result<T, Failure>,
@@ -206,20 +210,20 @@ async fn release_on_error<T>(
 
 /// Prepares a run of a chat: which message, its text if it is new, and who waits for the answer.
 async fn prepare(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     run: Run,
     options: Options,
     observer: &dyn Observer,
     choose: impl FnOnce(&Chat) -> (Path, Option<String>, Audience),
-) -> Result<(World, RunStart), Failure> {
+) -> Result<(Env, RunStart), Failure> {
     let (world, mut run_start) =
         Box::pin(resume::prepare(world, summary, run, options, observer)).await?;
     let chat = run_start
         .state
         .chat
         .clone()
-        .ok_or_else(|| Failure::Senseless {
+        .ok_or_else(|| Failure::InvalidJournal {
             session: summary.id,
             reason: "it is a chat that was never opened".to_owned(),
         })?;
@@ -228,11 +232,11 @@ async fn prepare(
     let continues = message.is_none().then_some(&path);
     let log = Log::read(&world, summary.id, genesis, chat.since, continues).await?;
     if message.is_some() {
-        let left = run_start.state.open.keys().cloned();
+        let left = run_start.state.open_steps.keys().cloned();
         run_start.opening.extend(left.map(|path| {
             ExchangeEnded {
                 path,
-                ending: Ending::Left,
+                ending: Ending::Abandoned,
                 replies: log.tally.replies,
                 tool_calls: log.tally.tool_calls,
                 model: log.tally.model.clone(),

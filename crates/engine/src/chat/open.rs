@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{ChatOpened, SessionCreated};
@@ -13,23 +13,23 @@ use segno_core::state::Chat;
 
 use super::exchange::Past;
 use super::{Audience, Error, exchange, validate_message};
+use crate::env::Env;
 use crate::error::Error as Failure;
-use crate::flow::Agents;
+use crate::journal;
 use crate::observe::Observer;
-use crate::pen;
 use crate::run::{self, Outcome, RunStart};
 use crate::spec::{self, Workflow};
-use crate::start::{self, Naming, Request, create, read_spec, text_of};
-use crate::stop::Brake;
-use crate::world::World;
+use crate::start::{self, Naming, Request, create, path_text, read_spec};
+use crate::steps::Agents;
+use crate::stop::StopToken;
 
 /// The default name of a chat.
 const NAME: &str = "chat";
 
 /// The chat to open.
 #[derive(Debug, Clone)]
-pub struct Opening {
-    pub source: Source,
+pub struct NewChat {
+    pub source: ChatAgent,
     pub name: Option<Name>,
     pub workspace: PathBuf,
     /// How often the model may reply within one exchange.
@@ -38,9 +38,9 @@ pub struct Opening {
 
 /// Where the agent comes from.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum ChatAgent {
     /// A CLI agent, without a spec.
-    Program(Program),
+    Program(CliAgentKind),
     /// An agent of a spec; if none is named, its only one.
     Spec {
         file: PathBuf,
@@ -48,13 +48,13 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl ChatAgent {
     /// Resolves the user's choice: an agent of a spec, or a CLI agent by name.
-    pub fn of(agent: Option<String>, file: Option<PathBuf>) -> Result<Self, Failure> {
+    pub fn resolve(agent: Option<String>, file: Option<PathBuf>) -> Result<Self, Failure> {
         if let Some(file) = file {
             return Ok(Self::Spec { file, agent });
         }
-        let agent = agent.ok_or(Error::Nobody)?;
+        let agent = agent.ok_or(Error::NoAgent)?;
         let name = if agent == "claude" {
             "claude-code"
         } else {
@@ -62,7 +62,7 @@ impl Source {
         };
         match name.parse() {
             // ACP is a protocol, not a program: a spec must say which program speaks it.
-            Ok(Program::Acp) | Err(_) => Err(Error::Stranger {
+            Ok(CliAgentKind::Acp) | Err(_) => Err(Error::UnknownAgent {
                 agent,
                 place: None,
                 known: Vec::new(),
@@ -73,7 +73,7 @@ impl Source {
     }
 
     /// The spec as text, parsed, and its path; and the agent.
-    fn read(&self, world: &World) -> Result<(String, Workflow, PathBuf, String), Failure> {
+    fn read(&self, world: &Env) -> Result<(String, Workflow, PathBuf, String), Failure> {
         match self {
             Self::Program(program) => {
                 let text = chat_spec(*program);
@@ -93,13 +93,13 @@ fn choose_agent(workflow: &Workflow, agent: Option<&str>, file: &Path) -> Result
     let agents: Vec<String> = workflow.agents.keys().cloned().collect();
     match (agent, &agents[..]) {
         (Some(agent), _) if agents.iter().any(|known| known == agent) => Ok(agent.to_owned()),
-        (Some(agent), _) => Err(Error::Stranger {
+        (Some(agent), _) => Err(Error::UnknownAgent {
             agent: agent.to_owned(),
             place: Some(file.to_owned()),
             known: agents,
         }),
         (None, [only]) => Ok(only.clone()),
-        (None, _) => Err(Error::Several {
+        (None, _) => Err(Error::AmbiguousAgent {
             place: file.to_owned(),
             agents,
         }),
@@ -107,7 +107,7 @@ fn choose_agent(workflow: &Workflow, agent: Option<&str>, file: &Path) -> Result
 }
 
 /// The spec of a chat with a CLI agent.
-fn chat_spec(program: Program) -> String {
+fn chat_spec(program: CliAgentKind) -> String {
     format!(
         "# Made for a chat.\nversion: 0\nname: {NAME}\nruntime: {{provider: {program}}}\nagents: {{{program}: {{prompt: \"\"}}}}\npattern: {{type: chain, config: {{steps: [{{agent: {program}, input: \"\"}}]}}}}\n"
     )
@@ -115,12 +115,12 @@ fn chat_spec(program: Program) -> String {
 
 /// Opens a chat with its first message and returns when that is answered.
 pub async fn open(
-    world: &World,
-    opening: Opening,
+    world: &Env,
+    opening: NewChat,
     message: &str,
     audience: Audience,
     observer: Arc<dyn Observer>,
-    stop_token: Brake,
+    stop_token: StopToken,
 ) -> Result<Outcome, Failure> {
     let message = validate_message(world, message, &*observer)?;
     let (text, workflow, file, agent) = opening.source.read(world)?;
@@ -138,19 +138,22 @@ pub async fn open(
     let folder = &opening.workspace;
     let preparing = Agents::prepare(world, &workflow, secrets, &file, folder, &*observer);
     let agents = preparing.await?;
-    let (spec, _) = pen::keep(world, &text).await?;
+    let (spec, _) = journal::redact_and_store(world, &text).await?;
     let mut entropy = [0; 10];
     world.random.fill(&mut entropy);
     let session = SessionId::new(world.clock.now(), entropy);
     let created = SessionCreated {
-        name: opening.name.clone().unwrap_or_else(|| Name::like(NAME)),
+        name: opening
+            .name
+            .clone()
+            .unwrap_or_else(|| Name::sanitized(NAME)),
         session_kind: Kind::Chat,
-        workspace: text_of(&opening.workspace)?,
-        spec_path: text_of(&file)?,
+        workspace: path_text(&opening.workspace)?,
+        spec_path: path_text(&file)?,
         spec,
         spec_digest: Digest::of(text.as_bytes()),
         variables,
-        out: text_of(&opening.workspace)?,
+        out: path_text(&opening.workspace)?,
         force: false,
         commit: None,
     };
@@ -166,7 +169,7 @@ pub async fn open(
     let creating = create(world, session, created, opened, naming, &*observer);
     let (name, state) = creating.await?;
     let chat = state.chat.clone().expect("it was just opened");
-    let (path, past) = (Chat::path(chat.next), Past::default());
+    let (path, past) = (Chat::message_path(chat.next_number), Past::default());
     let exchange = exchange(&workflow, &chat, path, message, past, state.head, audience);
     let run_start = RunStart {
         exchange: Some(Box::new(exchange)),
@@ -181,7 +184,7 @@ mod tests {
 
     #[test]
     fn cli_agent_chat_spec_parses() {
-        for program in [Program::ClaudeCode, Program::Codex] {
+        for program in [CliAgentKind::ClaudeCode, CliAgentKind::Codex] {
             let workflow = spec::parse(&chat_spec(program)).unwrap();
             assert_eq!(
                 workflow.agents.keys().collect::<Vec<_>>(),
@@ -194,13 +197,13 @@ mod tests {
     fn only_cli_agents_need_no_spec() {
         for name in ["claude", "claude-code", "codex"] {
             assert!(matches!(
-                Source::of(Some(name.into()), None),
-                Ok(Source::Program(_))
+                ChatAgent::resolve(Some(name.into()), None),
+                Ok(ChatAgent::Program(_))
             ));
         }
         for name in [Some("acp"), Some("nobody"), None] {
             assert!(
-                Source::of(name.map(str::to_owned), None).is_err(),
+                ChatAgent::resolve(name.map(str::to_owned), None).is_err(),
                 "{name:?}"
             );
         }

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use segno_core::journal::{ChatCleared, Event, Head, Run, RunEnded, StopMode, StopRequested};
 use segno_core::session::{Status, Summary};
-use segno_core::store::Message;
+use segno_core::store::InboxMessage;
 
 use super::{Audience, is_chat, release_on_error};
+use crate::env::Env;
 use crate::error::Error as Failure;
+use crate::journal::Writer;
 use crate::observe::Observer;
-use crate::pen::Pen;
 use crate::run::Outcome;
-use crate::world::World;
-use crate::{claim, flow, history, resume};
+use crate::{history, lease, resume, steps};
 
 /// Clears the conversation: agents no longer receive it. It stays in the journal.
 pub async fn clear(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     by: &str,
     audience: Audience,
@@ -25,16 +25,16 @@ pub async fn clear(
     is_chat(summary)?;
     resume::check_resumable(summary)?;
     let cleared = ChatCleared { by: by.to_owned() };
-    let run = claim::claim(world, summary).await?.run;
-    let status = audience.rest();
+    let run = lease::acquire(world, summary).await?.run;
+    let status = audience.idle_status();
     let written = write_run(world, summary, run, vec![cleared.into()], status, observer).await;
     release_on_error(world, summary, run, written).await
 }
 
 /// Moves a chat without an active run to `Paused` or `Expired`. Does nothing and returns `None` if
 /// its journal no longer ends at `seen`, because someone continued it.
-pub async fn rest(
-    world: &World,
+pub async fn set_idle(
+    world: &Env,
     summary: &Summary,
     seen: Head,
     status: Status,
@@ -43,7 +43,7 @@ pub async fn rest(
 ) -> Result<Option<Outcome>, Failure> {
     is_chat(summary)?;
     resume::check_resumable(summary)?;
-    let run = claim::claim(world, summary).await?.run;
+    let run = lease::acquire(world, summary).await?.run;
     let now = world.store.summary(summary.id).await;
     let now = release_on_error(world, summary, run, now.map_err(Failure::from)).await?;
     if now.head != seen {
@@ -65,21 +65,21 @@ pub async fn rest(
 
 /// Writes a run without steps, under its lease.
 pub(super) async fn write_run(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     run: Run,
     changes: Vec<Event>,
     status: Status,
     observer: Arc<dyn Observer>,
 ) -> Result<Outcome, Failure> {
-    let (state, _) = history::open(world, summary.id).await?;
+    let (state, _) = history::load_verified(world, summary.id).await?;
     // Checked again under the lease: the session may have ended in between.
     resume::check_resumable(&Summary {
         status: state.status,
         ..summary.clone()
     })?;
     let mut events = vec![world.run_started()];
-    events.extend(flow::unknown(&state));
+    events.extend(steps::unknown_step_events(&state));
     events.extend(changes);
     let error = None;
     events.push(RunEnded { status, error }.into());
@@ -87,9 +87,9 @@ pub(super) async fn write_run(
     // An answer stays in the inbox until its question consumes it.
     let stop_requests = stop_requests
         .into_iter()
-        .filter(|(_, message)| matches!(message, Message::Stop(_)));
+        .filter(|(_, message)| matches!(message, InboxMessage::Stop(_)));
     let stop_requests = stop_requests.map(|(number, _)| number).collect();
-    let (pen, writer) = Pen::new(world, summary.id, run, state, observer);
+    let (pen, writer) = Writer::new(world, summary.id, run, state, observer);
     let closed = pen.close(events, stop_requests).await;
     let state = pen.state();
     drop(pen);
@@ -100,7 +100,7 @@ pub(super) async fn write_run(
         name: summary.name.clone(),
         run,
         output: String::new(),
-        saved: flow::Saved::default(),
+        saved: steps::Saved::default(),
         state,
     })
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use segno_core::id::Name;
 use segno_core::session::{Kind, Status};
 
-use super::rest;
+use super::set_idle;
+use crate::env::Env;
 use crate::error::Error as Failure;
-use crate::observe::Quiet;
-use crate::world::World;
+use crate::observe::NoObserver;
 use crate::{history, sessions};
 
 /// Who paused the chat, in the journal.
@@ -46,25 +46,25 @@ pub struct Swept {
 /// Whether the sweep changes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    Real,
+    Apply,
     /// Only reports what it would do.
-    Foreseen,
+    DryRun,
 }
 
 /// Pauses and archives every chat that is due. Skips chats that cannot be read or that have an
 /// active run.
-pub async fn sweep(world: &World, limits: Limits, effect: Effect) -> Result<Swept, Failure> {
+pub async fn sweep(world: &Env, limits: Limits, effect: Effect) -> Result<Swept, Failure> {
     let now = world.clock.now();
     let mut swept = Swept::default();
     let (listed, _) = sessions::list(world).await?;
-    let open = |listed: &&sessions::Listed| {
-        let status = listed.standing;
+    let open = |listed: &&sessions::ListedSession| {
+        let status = listed.status;
         let rests = status != Status::Running && !status.is_archived() && !status.is_final();
         listed.summary.kind == Kind::Chat && rests
     };
     for listed in listed.iter().filter(open) {
         let summary = &listed.summary;
-        let Ok(state) = history::look(world, summary.id).await else {
+        let Ok(state) = history::load_state(world, summary.id).await else {
             continue;
         };
         let Some(chat) = state.chat else {
@@ -72,7 +72,7 @@ pub async fn sweep(world: &World, limits: Limits, effect: Effect) -> Result<Swep
         };
         let silent = now.since(chat.last_message_at);
         // A chat that waits for the answer to an agent's question is not idle.
-        let idle = listed.standing == Status::Waiting && state.questions.is_empty();
+        let idle = listed.status == Status::Waiting && state.questions.is_empty();
         let status = if silent >= limits.expiry {
             Status::Expired
         } else if idle && silent >= limits.idle {
@@ -80,11 +80,13 @@ pub async fn sweep(world: &World, limits: Limits, effect: Effect) -> Result<Swep
         } else {
             continue;
         };
-        if effect == Effect::Real {
+        if effect == Effect::Apply {
             let seen = state.head;
-            match rest(world, summary, seen, status, BY, Arc::new(Quiet)).await {
+            match set_idle(world, summary, seen, status, BY, Arc::new(NoObserver)).await {
                 // Someone continued it, or is about to.
-                Ok(None) | Err(Failure::Held { .. } | Failure::Over { .. }) => continue,
+                Ok(None) | Err(Failure::LeaseHeld { .. } | Failure::SessionEnded { .. }) => {
+                    continue;
+                }
                 rested => rested?,
             };
         }

@@ -1,16 +1,16 @@
 //! The items of a page.
 
 use segno_core::checkpoint::Repository;
-use segno_core::journal::{Entry, Event, Seq, WorkspaceSeen};
-use segno_core::memo::{self, Memo, MemoId, Shelf, Source};
-use segno_core::snapshot::Sight;
+use segno_core::journal::{Event, JournalEvent, Seq, WorkspaceStatusRecorded};
+use segno_core::note::{self, Note, NoteId, NoteList, Source};
+use segno_core::snapshot::WorkspaceStatus;
 use segno_core::step::Path;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 use serde::Serialize;
 
 use crate::drift;
-use crate::utterances::{self, Who};
+use crate::messages::{self, Author};
 
 /// The limit of characters of a text.
 const MAX_TEXT: usize = 2000;
@@ -21,7 +21,7 @@ const MAX_FILES: usize = 200;
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Item {
-    Note(Note),
+    Note(NoteItem),
     Step(Step),
     Message(Message),
     Git(Git),
@@ -29,8 +29,8 @@ pub enum Item {
 
 /// A current note and its metadata.
 #[derive(Debug, Serialize)]
-pub struct Note {
-    pub memo: Option<MemoId>,
+pub struct NoteItem {
+    pub memo: Option<NoteId>,
     /// The time of the last correction, or of the note.
     pub at: Timestamp,
     /// The kind of author.
@@ -40,7 +40,7 @@ pub struct Note {
     pub step: Option<Path>,
     /// The journal event with the note.
     pub entry: Seq,
-    pub says: Memo,
+    pub says: Note,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,7 +71,7 @@ pub struct Message {
     pub step: Path,
     /// The journal event.
     pub entry: Seq,
-    pub who: Who,
+    pub who: Author,
     /// Shortened.
     pub text: String,
 }
@@ -89,23 +89,23 @@ pub struct Git {
 }
 
 /// The current notes of a list, oldest first.
-pub(super) fn notes<T: Clone>(shelf: &Shelf<T>, memo: fn(T) -> Memo) -> Vec<Item> {
-    shelf.standing().map(|kept| note(kept, memo)).collect()
+pub(super) fn notes<T: Clone>(shelf: &NoteList<T>, memo: fn(T) -> Note) -> Vec<Item> {
+    shelf.active().map(|kept| note(kept, memo)).collect()
 }
 
-pub(super) fn note<T: Clone>(kept: &memo::Kept<T>, memo: fn(T) -> Memo) -> Item {
-    Item::Note(Note {
+pub(super) fn note<T: Clone>(kept: &note::StoredNote<T>, memo: fn(T) -> Note) -> Item {
+    Item::Note(NoteItem {
         memo: kept.id,
         at: kept.at,
         source: kept.source,
         by: kept.by.clone(),
         step: kept.path.clone(),
         entry: kept.seq,
-        says: memo(kept.memo.clone()),
+        says: memo(kept.note.clone()),
     })
 }
 
-pub(super) fn steps(entry: &Entry, long_text: &str) -> Vec<Item> {
+pub(super) fn steps(entry: &JournalEvent, long_text: &str) -> Vec<Item> {
     let (path, outcome, text, usage) = match &entry.event {
         Event::StepFinished(event) => {
             (&event.path, Outcome::Finished, long_text, Some(event.usage))
@@ -127,12 +127,12 @@ pub(super) fn steps(entry: &Entry, long_text: &str) -> Vec<Item> {
     })]
 }
 
-pub(super) fn messages(entry: &Entry, long_text: &str) -> Vec<Item> {
+pub(super) fn messages(entry: &JournalEvent, long_text: &str) -> Vec<Item> {
     let Some((step, _)) = entry.event.step() else {
         return Vec::new();
     };
     let mut all = Vec::new();
-    utterances::for_each_message(&entry.event, entry.at, long_text, |who, at, text| {
+    messages::for_each_message(&entry.event, entry.at, long_text, |who, at, text| {
         if text.trim().is_empty() {
             return;
         }
@@ -147,7 +147,7 @@ pub(super) fn messages(entry: &Entry, long_text: &str) -> Vec<Item> {
     all
 }
 
-pub(super) fn git(status: &Sight, seen: Option<&WorkspaceSeen>) -> Option<Git> {
+pub(super) fn git(status: &WorkspaceStatus, seen: Option<&WorkspaceStatusRecorded>) -> Option<Git> {
     Some(Git {
         repository: status.repository.clone()?,
         changed: status.changed.iter().take(MAX_FILES).cloned().collect(),

@@ -1,12 +1,12 @@
 //! Reads a journal backwards, as far as one page needs it.
 
-use segno_core::journal::{Entry, Head, Seq};
+use segno_core::journal::{Head, JournalEvent, Seq};
 use segno_core::session::Summary;
 
 use super::{Cursor, Item, Page, PageBudget};
+use crate::env::Env;
 use crate::error::Error;
-use crate::pen;
-use crate::world::World;
+use crate::journal;
 
 /// How many events are in memory at a time.
 const CHUNK: u64 = 50;
@@ -15,11 +15,11 @@ const CHUNK: u64 = 50;
 const MAX_EVENTS_READ: u64 = 5000;
 
 /// Converts an event and its long text into items, oldest first.
-pub(super) type Make = fn(&Entry, &str) -> Vec<Item>;
+pub(super) type Make = fn(&JournalEvent, &str) -> Vec<Item>;
 
 /// One page of the items that `make` finds in the journal before `cursor`.
 pub(super) async fn page(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     cursor: Option<Cursor>,
     mut budget: PageBudget,
@@ -36,7 +36,7 @@ pub(super) async fn page(
         let (entries, from) = chunk(world, summary, before).await?;
         for entry in entries.into_iter().rev() {
             let long_text = match entry.event.text() {
-                Some(text) => pen::recall(world, text).await?,
+                Some(text) => journal::load_text(world, text).await?,
                 None => String::new(),
             };
             let mut made = make(&entry, &long_text);
@@ -67,11 +67,15 @@ pub(super) async fn page(
 }
 
 /// The events before a position, oldest first, and the position of the first one.
-async fn chunk(world: &World, summary: &Summary, before: Seq) -> Result<(Vec<Entry>, Seq), Error> {
+async fn chunk(
+    world: &Env,
+    summary: &Summary,
+    before: Seq,
+) -> Result<(Vec<JournalEvent>, Seq), Error> {
     let known = before.0.saturating_sub(CHUNK + 1);
     let head = match known {
         0 => Head::genesis(summary.id),
-        known => world.store.entry(summary.id, Seq(known)).await?.head(),
+        known => world.store.event(summary.id, Seq(known)).await?.head(),
     };
     let count = usize::try_from(before.0 - 1 - known).unwrap_or(usize::MAX);
     let entries = world.store.read(summary.id, head, count).await?;

@@ -11,75 +11,75 @@ impl Diagnose for Error {
             Error::Store(error) => error.kind(),
             Error::Snapshot(error) => error.kind(),
             Error::Worktree(error) => error.kind(),
-            Error::Depot(error) => error.kind(),
+            Error::Remote(error) => error.kind(),
             Error::Chat(error) => error.kind(),
             Error::Spec { problems, .. } => problems.kind(),
             Error::Variables { problems, .. } => problems.kind(),
             Error::Template { error, .. } => error.kind(),
-            Error::Step { error, .. } => error.kind.sort(),
+            Error::Step { error, .. } => error.kind.diagnostic_kind(),
             Error::NoSuchSession { .. }
             | Error::NoSuchCheckpoint { .. }
-            | Error::NotStored { .. }
+            | Error::NotInRemote { .. }
             | Error::NothingToResume { .. }
-            | Error::NothingHere { .. }
-            | Error::NothingRuns { .. }
+            | Error::NoSessionInFolder { .. }
+            | Error::NoRunningSession { .. }
             | Error::InTrash { .. }
             | Error::NotInTrash { .. }
             | Error::NoSuchStep { .. }
-            | Error::NoSuchMemo { .. }
-            | Error::NotAsked { .. } => Kind::NotFound,
+            | Error::NoSuchNote { .. }
+            | Error::NoOpenQuestion { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
-            | Error::BadPlan { .. }
-            | Error::WhichCheckpoint { .. }
-            | Error::FromElsewhere { .. }
-            | Error::NoStorage
-            | Error::Unexportable { .. }
-            | Error::Unusable { .. }
-            | Error::WrongInput { .. }
+            | Error::InvalidPlan { .. }
+            | Error::AmbiguousCheckpoint { .. }
+            | Error::UntrustedTarget { .. }
+            | Error::NoRemote
+            | Error::ExportFailed { .. }
+            | Error::UnusableAnswer { .. }
+            | Error::InvalidInput { .. }
             | Error::BelowScore { .. }
-            | Error::Loop { .. }
+            | Error::TooManyVisits { .. }
             | Error::NoPrice { .. }
-            | Error::NotAnAnswer { .. }
-            | Error::NoStandIn { .. }
-            | Error::NothingBegun { .. }
-            | Error::UnusableMemo { .. }
-            | Error::LongBrief { .. }
-            | Error::NotItsCheckpoint { .. }
-            | Error::NoFolder { .. }
-            | Error::FolderGone { .. }
-            | Error::WhichQuestion { .. } => Kind::Invalid,
-            Error::Held { .. }
+            | Error::InvalidAnswer { .. }
+            | Error::NoSuchAgent { .. }
+            | Error::OptionWithoutEffect { .. }
+            | Error::InvalidNote { .. }
+            | Error::ResumeContextTooLong { .. }
+            | Error::CheckpointOfOtherSession { .. }
+            | Error::InvalidFolder { .. }
+            | Error::WorkspaceMissing { .. }
+            | Error::AmbiguousQuestion { .. } => Kind::Invalid,
+            Error::LeaseHeld { .. }
             | Error::NotRunning { .. }
-            | Error::Exists { .. }
-            | Error::Over { .. }
-            | Error::InUse { .. }
-            | Error::Busy { .. }
-            | Error::Beside
+            | Error::SessionExists { .. }
+            | Error::SessionEnded { .. }
+            | Error::DeleteWhileRunning { .. }
+            | Error::RestoreWhileRunning { .. }
+            | Error::ConcurrentStepFailed
             | Error::Stopped { .. }
-            | Error::Unknown { .. }
-            | Error::Changed { .. }
-            | Error::Drifted { .. }
+            | Error::UnknownOutcome { .. }
+            | Error::SpecChanged { .. }
+            | Error::WorkspaceDrifted { .. }
             | Error::FolderTaken { .. }
             | Error::ArtifactExists { .. } => Kind::Conflict,
             Error::NoKey { .. }
             | Error::NoSecret { .. }
-            | Error::NotYourMemo { .. }
-            | Error::OutOfReach { .. } => Kind::Forbidden,
-            Error::NoRoom { .. }
-            | Error::NoClient { .. }
-            | Error::NoServer { .. }
+            | Error::NoteNotEditable { .. }
+            | Error::ServiceBlocked { .. } => Kind::Forbidden,
+            Error::DiskFull { .. }
+            | Error::ClientUnavailable { .. }
+            | Error::McpServerFailed { .. }
             | Error::Unreadable { .. }
-            | Error::Unwritten { .. }
+            | Error::WriteFailed { .. }
             | Error::Artifact { .. }
-            | Error::Waiting { .. }
-            | Error::Unanswered { .. }
+            | Error::WaitingForHuman { .. }
+            | Error::AnswerTimeout { .. }
             | Error::Budget { .. }
             | Error::ContextFull { .. }
             | Error::Suspended { .. } => Kind::Unavailable,
-            Error::Unimportable { .. }
-            | Error::Unpackable { .. }
-            | Error::Senseless { .. }
-            | Error::Pinned { .. } => Kind::Damaged,
+            Error::InvalidSessionFile { .. }
+            | Error::InvalidCheckpointFolder { .. }
+            | Error::InvalidJournal { .. }
+            | Error::InvalidStoredSpec { .. } => Kind::Damaged,
         }
     }
 
@@ -88,71 +88,71 @@ impl Diagnose for Error {
             Error::Store(error) => error.code(),
             Error::Snapshot(error) => error.code(),
             Error::Worktree(error) => error.code(),
-            Error::BadPlan { .. } => "R0136",
-            Error::Depot(error) => error.code(),
+            Error::InvalidPlan { .. } => "R0136",
+            Error::Remote(error) => error.code(),
             Error::Chat(error) => error.code(),
-            Error::NoStorage => "K0309",
-            Error::NotStored { .. } => "K0310",
+            Error::NoRemote => "K0309",
+            Error::NotInRemote { .. } => "K0310",
             Error::NoSuchCheckpoint { .. } => "K0201",
-            Error::WhichCheckpoint { .. } => "K0202",
-            Error::Busy { .. } => "K0203",
-            Error::FromElsewhere { .. } => "K0205",
+            Error::AmbiguousCheckpoint { .. } => "K0202",
+            Error::RestoreWhileRunning { .. } => "K0203",
+            Error::UntrustedTarget { .. } => "K0205",
             Error::Spec { problems, .. } => problems.code(),
             Error::Variables { problems, .. } => problems.code(),
             Error::Template { error, .. } => error.code(),
             Error::NoSuchSession { .. } => "S0101",
             Error::Ambiguous { .. } => "S0105",
             Error::NothingToResume { .. } => "S0106",
-            Error::NothingHere { .. } => "S0110",
-            Error::NothingRuns { .. } => "S0115",
+            Error::NoSessionInFolder { .. } => "S0110",
+            Error::NoRunningSession { .. } => "S0115",
             Error::NotRunning { .. } => "S0116",
-            Error::Held { .. } => "S0107",
-            Error::Over { .. } => "S0108",
-            Error::InUse { .. } => "S0109",
+            Error::LeaseHeld { .. } => "S0107",
+            Error::SessionEnded { .. } => "S0108",
+            Error::DeleteWhileRunning { .. } => "S0109",
             Error::InTrash { .. } => "S0111",
-            Error::Exists { .. } => "S0113",
+            Error::SessionExists { .. } => "S0113",
             Error::NoSuchStep { .. } => "S0114",
-            Error::Unpackable { .. } => "K0404",
-            Error::Unimportable { .. } => "F0204",
-            Error::Unexportable { .. } | Error::Unwritten { .. } => "F0205",
+            Error::InvalidCheckpointFolder { .. } => "K0404",
+            Error::InvalidSessionFile { .. } => "F0204",
+            Error::ExportFailed { .. } | Error::WriteFailed { .. } => "F0205",
             Error::NotInTrash { .. } => "S0112",
             Error::NoKey { .. } => "A0101",
-            Error::NoClient { .. } => "A0102",
+            Error::ClientUnavailable { .. } => "A0102",
             Error::NoSecret { .. } => "A0103",
-            Error::NoServer { .. } => "A0104",
+            Error::McpServerFailed { .. } => "A0104",
             Error::NoPrice { .. } => "A0105",
-            Error::OutOfReach { .. } => "A0106",
-            Error::Step { .. } | Error::Beside => "R0101",
+            Error::ServiceBlocked { .. } => "A0106",
+            Error::Step { .. } | Error::ConcurrentStepFailed => "R0101",
             Error::Stopped { .. } => "R0102",
-            Error::Unknown { .. } => "R0103",
-            Error::Changed { .. } => "R0104",
-            Error::Unusable { .. } => "R0105",
-            Error::WrongInput { .. } => "R0113",
-            Error::Drifted { .. } => "R0114",
+            Error::UnknownOutcome { .. } => "R0103",
+            Error::SpecChanged { .. } => "R0104",
+            Error::UnusableAnswer { .. } => "R0105",
+            Error::InvalidInput { .. } => "R0113",
+            Error::WorkspaceDrifted { .. } => "R0114",
             Error::ContextFull { .. } => "R0116",
             Error::Suspended { .. } => "R0123",
-            Error::NoStandIn { .. } => "R0115",
-            Error::NothingBegun { .. } => "R0127",
-            Error::NoSuchMemo { .. } => "R0150",
-            Error::NotYourMemo { .. } => "R0151",
-            Error::UnusableMemo { .. } => "R0152",
-            Error::LongBrief { .. } => "R0157",
-            Error::NotItsCheckpoint { .. } => "R0120",
+            Error::NoSuchAgent { .. } => "R0115",
+            Error::OptionWithoutEffect { .. } => "R0127",
+            Error::NoSuchNote { .. } => "R0150",
+            Error::NoteNotEditable { .. } => "R0151",
+            Error::InvalidNote { .. } => "R0152",
+            Error::ResumeContextTooLong { .. } => "R0157",
+            Error::CheckpointOfOtherSession { .. } => "R0120",
             Error::FolderTaken { .. } => "R0121",
-            Error::NoFolder { .. } => "R0117",
-            Error::FolderGone { .. } => "R0118",
+            Error::InvalidFolder { .. } => "R0117",
+            Error::WorkspaceMissing { .. } => "R0118",
             Error::BelowScore { .. } => "R0106",
-            Error::Loop { .. } => "R0107",
-            Error::Waiting { .. } => "R0108",
-            Error::Unanswered { .. } => "R0109",
-            Error::NotAnAnswer { .. } => "R0110",
-            Error::NotAsked { .. } | Error::WhichQuestion { .. } => "R0111",
+            Error::TooManyVisits { .. } => "R0107",
+            Error::WaitingForHuman { .. } => "R0108",
+            Error::AnswerTimeout { .. } => "R0109",
+            Error::InvalidAnswer { .. } => "R0110",
+            Error::NoOpenQuestion { .. } | Error::AmbiguousQuestion { .. } => "R0111",
             Error::Budget { .. } => "R0112",
-            Error::NoRoom { .. } => "F0101",
+            Error::DiskFull { .. } => "F0101",
             Error::Unreadable { .. } => "F0201",
             Error::ArtifactExists { .. } => "F0202",
             Error::Artifact { .. } => "F0203",
-            Error::Senseless { .. } | Error::Pinned { .. } => "J0104",
+            Error::InvalidJournal { .. } | Error::InvalidStoredSpec { .. } => "J0104",
         }
     }
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use segno_core::agent;
 use segno_core::bundle;
-use segno_core::depot;
 use segno_core::digest::Digest;
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::lease::Owner;
-use segno_core::memo::MemoId;
+use segno_core::note::NoteId;
+use segno_core::remote;
 use segno_core::session::Status;
 use segno_core::snapshot;
 use segno_core::step::Path;
@@ -39,22 +39,22 @@ pub enum Error {
     Worktree(#[from] worktree::Error),
     /// A plan is inconsistent; no task was started.
     #[error("{place} is not a plan that can be worked on: {}", join_shown(.problems.iter()))]
-    BadPlan {
+    InvalidPlan {
         /// The file or source of the plan, for the message.
         place: String,
         problems: Vec<crate::work::checklist::Problem>,
     },
     /// The remote failed.
     #[error(transparent)]
-    Depot(#[from] depot::Error),
+    Remote(#[from] remote::Error),
     /// A chat message was rejected.
     #[error(transparent)]
     Chat(#[from] chat::Error),
     /// No remote is configured.
     #[error("no storage is set for checkpoints")]
-    NoStorage,
+    NoRemote,
     #[error("storage {place} has no checkpoint or session `{reference}`")]
-    NotStored {
+    NotInRemote {
         /// The URL of the remote.
         place: String,
         reference: String,
@@ -62,26 +62,26 @@ pub enum Error {
     #[error("there is no checkpoint `{reference}`")]
     NoSuchCheckpoint { reference: String },
     #[error("`{reference}` may mean {}", join_shown(.candidates.iter()))]
-    WhichCheckpoint {
+    AmbiguousCheckpoint {
         reference: String,
         candidates: Vec<CheckpointId>,
     },
     /// The checkpoint was imported or pulled. Its recorded workspace is not trusted as the restore
     /// target.
     #[error("checkpoint {checkpoint} came from {origin}: it does not decide where its files go")]
-    FromElsewhere {
+    UntrustedTarget {
         checkpoint: CheckpointId,
         origin: String,
         /// The folder that the checkpoint records.
         workspace: String,
     },
     #[error("session {name} ({session}) is being run: its files cannot be replaced under it")]
-    Busy { session: SessionId, name: Name },
+    RestoreWhileRunning { session: SessionId, name: Name },
     /// A folder is not an exported checkpoint, or was changed since the export.
     #[error("{} cannot be imported: {reason}", .place.display())]
-    Unpackable { place: PathBuf, reason: String },
+    InvalidCheckpointFolder { place: PathBuf, reason: String },
     #[error("{} cannot be written: {reason}", .place.display())]
-    Unwritten {
+    WriteFailed {
         /// The folder, or a file in it.
         place: PathBuf,
         reason: String,
@@ -116,14 +116,14 @@ pub enum Error {
     #[error("no session in {} can be resumed", .workspace.display())]
     NothingToResume { workspace: PathBuf },
     #[error("no session is being run in {}", .workspace.display())]
-    NothingRuns { workspace: PathBuf },
+    NoRunningSession { workspace: PathBuf },
     #[error("session {name} is not being run: it is {status}")]
     NotRunning { name: Name, status: Status },
     #[error("no session was started in {}", .workspace.display())]
-    NothingHere { workspace: PathBuf },
+    NoSessionInFolder { workspace: PathBuf },
     /// Another run holds the lease.
     #[error("session {name} ({session}) is being run by process {} on {} since {since}, until {until} unless renewed", .owner.pid, .owner.host)]
-    Held {
+    LeaseHeld {
         session: SessionId,
         name: Name,
         owner: Box<Owner>,
@@ -132,13 +132,13 @@ pub enum Error {
     },
     /// The session has a final status and cannot be resumed.
     #[error("session {name} ({session}) is {status}: it is over")]
-    Over {
+    SessionEnded {
         session: SessionId,
         name: Name,
         status: Status,
     },
     #[error("session {name} ({session}) is being run and cannot be deleted")]
-    InUse { session: SessionId, name: Name },
+    DeleteWhileRunning { session: SessionId, name: Name },
     #[error("session {name} ({session}) is in the trash")]
     InTrash { session: SessionId, name: Name },
     #[error("nothing in the trash is called `{reference}`")]
@@ -151,12 +151,12 @@ pub enum Error {
         near: Vec<String>,
     },
     #[error("{place} cannot be imported: {error}")]
-    Unimportable { place: String, error: bundle::Error },
+    InvalidSessionFile { place: String, error: bundle::Error },
     #[error("session {name} cannot be exported: {error}")]
-    Unexportable { name: Name, error: bundle::Error },
+    ExportFailed { name: Name, error: bundle::Error },
     /// An import found a session with the same id.
     #[error("session {name} ({session}) {}", relation_text(*.relation, *.here, *.there))]
-    Exists {
+    SessionExists {
         session: SessionId,
         name: Name,
         relation: Relation,
@@ -183,27 +183,27 @@ pub enum Error {
     },
     /// The HTTP client for a provider cannot be built.
     #[error("provider `{provider}` cannot be spoken to from this machine: {reason}")]
-    NoClient {
+    ClientUnavailable {
         provider: &'static str,
         reason: String,
     },
     #[error("secret `{name}` is needed, and {place}")]
     NoSecret { name: String, place: String },
     #[error("MCP server `{id}` cannot be used: {reason}")]
-    NoServer { id: String, reason: String },
+    McpServerFailed { id: String, reason: String },
     /// The network policy forbids the address of the service.
     #[error("service `{id}` cannot be used: {reason}")]
-    OutOfReach { id: String, reason: String },
+    ServiceBlocked { id: String, reason: String },
     /// A cost budget is set, but the price of a model is unknown.
     #[error("`max_cost_usd` cannot be kept: the price of model `{model}` is not known")]
     NoPrice { model: String },
     /// The step was not started because a concurrent step failed. The error of that step is the one
     /// reported.
     #[error("not begun, because something beside it failed")]
-    Beside,
+    ConcurrentStepFailed,
     /// An agent's answer has no usable form, for example no JSON that fits the schema.
     #[error("step {path} (agent `{agent}`) gave no answer that can be used{}: {reason}", times_asked(*.times))]
-    Unusable {
+    UnusableAnswer {
         name: Name,
         path: Path,
         agent: String,
@@ -215,7 +215,7 @@ pub enum Error {
     #[error(
         "step {path} would ask agent `{agent}` what its `input_schema` does not allow: {reason}"
     )]
-    WrongInput {
+    InvalidInput {
         name: Name,
         path: Path,
         agent: String,
@@ -231,7 +231,7 @@ pub enum Error {
         needed: u32,
     },
     #[error("node `{node}` was visited {visits} times, and more is not allowed (`max_iterations`)")]
-    Loop {
+    TooManyVisits {
         name: Name,
         node: String,
         /// How often it was visited.
@@ -239,7 +239,7 @@ pub enum Error {
     },
     /// A human must answer before the session can continue.
     #[error("session {name} waits for a person: {prompt}{}", .context.as_ref().map_or(String::new(), |context| format!("\n{context}")))]
-    Waiting {
+    WaitingForHuman {
         name: Name,
         path: Path,
         prompt: String,
@@ -248,17 +248,17 @@ pub enum Error {
         until: Option<Timestamp>,
     },
     #[error("nobody answered step {path} in time, and it has no default")]
-    Unanswered { name: Name, path: Path },
+    AnswerTimeout { name: Name, path: Path },
     #[error("`{answer}` does not answer step {path}: {reason}")]
-    NotAnAnswer {
+    InvalidAnswer {
         path: Path,
         answer: String,
         reason: String,
     },
     #[error("session {name} asks nothing{}", .path.as_ref().map_or(String::new(), |path| format!(" at step {path}")))]
-    NotAsked { name: Name, path: Option<String> },
+    NoOpenQuestion { name: Name, path: Option<String> },
     #[error("session {name} asks several things: {}", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
-    WhichQuestion { name: Name, steps: Vec<Path> },
+    AmbiguousQuestion { name: Name, steps: Vec<Path> },
     #[error("session {name} used up its {what}: {used} of {of}")]
     Budget {
         name: Name,
@@ -276,13 +276,13 @@ pub enum Error {
     },
     /// The disk is full: no new step is started.
     #[error("the disk is full; what was finished is saved, and nothing new was begun")]
-    NoRoom { name: Name },
+    DiskFull { name: Name },
     /// The run was lost while steps were in flight, and the spec says `in_flight: stop`.
     #[error("whether {} took effect is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
-    Unknown { name: Name, steps: Vec<Path> },
+    UnknownOutcome { name: Name, steps: Vec<Path> },
     /// The spec was edited, and the policy for changed specs is to refuse.
     #[error("the spec was edited since session {name} last ran; it changes {}", join_shown(.steps.iter()))]
-    Changed { name: Name, steps: Vec<String> },
+    SpecChanged { name: Name, steps: Vec<String> },
     /// The agent's context is nearly full, and `context_full` is `pause`.
     #[error("step {path} is paused: {percent} % of the agent's context is used")]
     ContextFull {
@@ -299,40 +299,40 @@ pub enum Error {
         provider: String,
         /// The end of the rate limit.
         until: Timestamp,
-        why: Impatience,
+        why: NoWaitReason,
     },
     /// The workspace changed since the last run, and the drift policy is to refuse.
     #[error("the workspace is not as session {name} left it: {}", join_shown(.drift.iter()))]
-    Drifted { name: Name, drift: Vec<String> },
+    WorkspaceDrifted { name: Name, drift: Vec<String> },
     /// No agent of this name can take over the session.
     #[error("`{agent}` cannot take over: {reason}")]
-    NoStandIn { agent: String, reason: String },
+    NoSuchAgent { agent: String, reason: String },
     /// The note does not exist, or was replaced or withdrawn.
     #[error("session {name} has no memo {memo}")]
-    NoSuchMemo {
+    NoSuchNote {
         name: Name,
-        memo: MemoId,
+        memo: NoteId,
         /// The current notes of the same kind.
-        standing: Vec<MemoId>,
+        standing: Vec<NoteId>,
     },
     /// Only the user may change this note.
     #[error("memo {memo} was written by a person")]
-    NotYourMemo { memo: MemoId },
+    NoteNotEditable { memo: NoteId },
     #[error("this cannot be noted: {reason}")]
-    UnusableMemo { reason: String },
+    InvalidNote { reason: String },
     /// The edited resume context is longer than the limit.
     #[error("the edited text has {bytes} bytes, and agents are told at most {most}")]
-    LongBrief { bytes: usize, most: usize },
+    ResumeContextTooLong { bytes: usize, most: usize },
     /// A resume option that only affects started work, where no work was started.
     #[error("`{option}` would change nothing in session {name}: {reason}")]
-    NothingBegun {
+    OptionWithoutEffect {
         name: Name,
         option: &'static str,
         reason: &'static str,
     },
     /// The checkpoint belongs to another session.
     #[error("checkpoint {checkpoint} is none that session {name} can go on from: {reason}")]
-    NotItsCheckpoint {
+    CheckpointOfOtherSession {
         checkpoint: CheckpointId,
         name: Name,
         reason: String,
@@ -341,19 +341,19 @@ pub enum Error {
     #[error("{} cannot be the folder of a copy: {reason}", .folder.display())]
     FolderTaken { folder: PathBuf, reason: String },
     #[error("the folder of session {name}, {folder}, is not there")]
-    FolderGone { name: Name, folder: String },
+    WorkspaceMissing { name: Name, folder: String },
     #[error("{} cannot be worked in: {reason}", .path.display())]
-    NoFolder { path: PathBuf, reason: String },
+    InvalidFolder { path: PathBuf, reason: String },
     #[error("artifact {} exists, and this session did not write it", .path.display())]
     ArtifactExists { path: PathBuf },
     #[error("artifact {path} cannot be written: {reason}")]
     Artifact { path: String, reason: String },
     /// The journal's events contradict each other, so the state cannot be rebuilt.
     #[error("the journal of session {session} is damaged: {reason}")]
-    Senseless { session: SessionId, reason: String },
+    InvalidJournal { session: SessionId, reason: String },
     /// The stored spec does not match the digest in the journal.
     #[error("the spec kept for session {session} cannot be used: {reason} (digest {digest})")]
-    Pinned {
+    InvalidStoredSpec {
         session: SessionId,
         digest: Digest,
         reason: String,
@@ -362,32 +362,36 @@ pub enum Error {
 
 /// Why the run does not wait for the end of a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Impatience {
+pub enum NoWaitReason {
     /// `on_limit` is `pause`.
     Pause,
     /// The wait is longer than `max_wait_s`.
-    Longest(Duration),
+    MaxWait(Duration),
     /// All waits of the session together would be longer than `max_total_wait_s`.
-    Together(Duration),
+    MaxTotalWait(Duration),
     /// The run waited this many times, and the limit was still reached each time.
-    Vain(u32),
+    TooManyWaits(u32),
 }
 
-impl std::fmt::Display for Impatience {
+impl std::fmt::Display for NoWaitReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Pause => f.write_str("`on_limit` is to pause"),
-            Self::Longest(most) => {
-                write!(f, "`max_wait_s` is {}", segno_core::time::human(*most))
+            Self::MaxWait(most) => {
+                write!(
+                    f,
+                    "`max_wait_s` is {}",
+                    segno_core::time::format_duration(*most)
+                )
             }
-            Self::Together(most) => {
+            Self::MaxTotalWait(most) => {
                 write!(
                     f,
                     "`max_total_wait_s` is {}",
-                    segno_core::time::human(*most)
+                    segno_core::time::format_duration(*most)
                 )
             }
-            Self::Vain(times) => write!(f, "it was waited for {times} times in vain"),
+            Self::TooManyWaits(times) => write!(f, "it was waited for {times} times in vain"),
         }
     }
 }
@@ -423,7 +427,9 @@ fn relation_text(relation: Relation, here: u64, there: u64) -> String {
         Relation::Ahead => format!(
             "is here already: its journal has {here} entries, and the file only the first {there}"
         ),
-        Relation::Apart => "is here already, and went another way than the one in the file".into(),
+        Relation::Diverged => {
+            "is here already, and went another way than the one in the file".into()
+        }
         Relation::InTrash => "is here already, in the trash".into(),
     }
 }

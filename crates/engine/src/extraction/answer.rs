@@ -1,6 +1,6 @@
 //! Parses a reader's answer strictly.
 
-use segno_core::memo::{Decision, Matter, Memo, Resolution, Trouble};
+use segno_core::note::{Decision, DecisionType, ErrorNote, Note, Resolution};
 use serde::Deserialize;
 
 /// How many decisions, and how many errors, one answer may have.
@@ -19,7 +19,7 @@ struct ReaderAnswer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DecisionAnswer {
-    decision_type: Matter,
+    decision_type: DecisionType,
     description: String,
     #[serde(default)]
     rationale: Option<String>,
@@ -40,7 +40,7 @@ struct ErrorAnswer {
 }
 
 /// The notes in an answer, or why it is unusable.
-pub(super) fn parse(text: &str) -> Result<Vec<Memo>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<Note>, String> {
     if text.len() > LONGEST {
         return Err(format!("it has more than {LONGEST} bytes"));
     }
@@ -64,20 +64,20 @@ fn strip_code_fence(text: &str) -> &str {
     inner.unwrap_or(text)
 }
 
-fn decision(answer: DecisionAnswer) -> Result<Memo, String> {
+fn decision(answer: DecisionAnswer) -> Result<Note, String> {
     let alternatives = answer.alternatives_considered.unwrap_or_default();
     let alternatives = alternatives.into_iter().filter_map(|text| non_empty(&text));
-    Ok(Memo::Decision(Decision {
-        matter: answer.decision_type,
+    Ok(Note::Decision(Decision {
+        decision_type: answer.decision_type,
         text: non_empty(&answer.description).ok_or("a decision says nothing")?,
         why: answer.rationale.as_deref().and_then(non_empty),
         alternatives: alternatives.collect(),
     }))
 }
 
-fn error(answer: &ErrorAnswer) -> Result<Memo, String> {
-    Ok(Memo::Error(Trouble {
-        sort: non_empty(&answer.error_type).ok_or("an error has no type")?,
+fn error(answer: &ErrorAnswer) -> Result<Note, String> {
+    Ok(Note::Error(ErrorNote {
+        kind: non_empty(&answer.error_type).ok_or("an error has no type")?,
         text: non_empty(&answer.error_message).ok_or("an error says nothing")?,
         subject: answer.context.as_deref().and_then(non_empty),
         resolution: answer.resolution,
@@ -122,10 +122,10 @@ mod tests {
             format!("\n {} \n", good()),
         ] {
             let memos = parse(&text).unwrap();
-            let [Memo::Decision(decision), Memo::Error(error)] = memos.as_slice() else {
+            let [Note::Decision(decision), Note::Error(error)] = memos.as_slice() else {
                 panic!("{memos:?}");
             };
-            assert_eq!(decision.matter, Matter::Library);
+            assert_eq!(decision.decision_type, DecisionType::Library);
             assert_eq!(decision.alternatives, ["PostgreSQL"]);
             assert_eq!(error.resolution, Resolution::Workaround);
             assert_eq!(error.subject.as_deref(), Some("cargo build"));

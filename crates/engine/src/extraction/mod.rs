@@ -11,26 +11,26 @@ mod question;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segno_core::agent::{self, Answer, Conduct, Request};
+use segno_core::agent::{self, AccessMode, Answer, Request};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
-use segno_core::journal::{Event, Head, MemosWritten, Run};
-use segno_core::memo::{Memo, Source};
+use segno_core::journal::{Event, Head, NotesWritten, Run};
 use segno_core::model::{Call, Message};
+use segno_core::note::{Note, Source};
 use segno_core::session::Status;
 use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::usage::{Price, Usage};
 
+use crate::between_runs::BetweenRuns;
 use crate::context::Fence;
+use crate::env::{AgentDriver, Env};
 use crate::error::Error;
-use crate::flow::{final_answer, priced};
 use crate::history;
-use crate::interlude::Interlude;
-use crate::memos;
+use crate::notes;
 use crate::observe::Observer;
-use crate::stop::Brake;
-use crate::world::{Speaker, World};
+use crate::steps::{final_answer, priced};
+use crate::stop::StopToken;
 
 /// How often the reader is asked: an unusable answer is asked for once more.
 const MAX_ATTEMPTS: u32 = 2;
@@ -38,7 +38,7 @@ const MAX_ATTEMPTS: u32 = 2;
 /// The agent that reads the conversation.
 pub(crate) struct Reader {
     pub(crate) agent: String,
-    pub(crate) speaker: Speaker,
+    pub(crate) speaker: AgentDriver,
     pub(crate) price: Option<Price>,
     /// The time limit for all of it.
     pub(crate) within: Duration,
@@ -47,7 +47,7 @@ pub(crate) struct Reader {
 
 /// What a reader returned.
 struct ReaderResult {
-    memos: Vec<Memo>,
+    memos: Vec<Note>,
     usage: Usage,
     /// Why the answer is unusable, if it is.
     refused: Option<String>,
@@ -56,11 +56,11 @@ struct ReaderResult {
 /// Extracts notes if the session can be resumed. Errors are reported and do not change the
 /// session's status.
 pub(crate) async fn extract(
-    world: &World,
+    world: &Env,
     session: SessionId,
     state: &State,
     reader: &Reader,
-    stop_token: &Brake,
+    stop_token: &StopToken,
     observer: &dyn Observer,
 ) {
     if !matches!(state.status, Status::Paused | Status::Failed) {
@@ -71,7 +71,7 @@ pub(crate) async fn extract(
     let result = tokio::select! {
         result = reading => result,
         () = world.clock.sleep(reader.within) => {
-            let within = segno_core::time::human(reader.within);
+            let within = segno_core::time::format_duration(reader.within);
             Err(format!("it has not answered within {within}"))
         }
         () = stop_token.next_request() => Err("it was broken off".to_owned()),
@@ -96,7 +96,7 @@ pub(crate) async fn extract(
 
 /// Asks the reader; `None` if there is nothing that it has not read.
 async fn ask_reader(
-    world: &World,
+    world: &Env,
     session: SessionId,
     state: &State,
     reader: &Reader,
@@ -111,7 +111,7 @@ async fn ask_reader(
     observer.notice(&format!(
         "`{}` reads what was decided, for {} at most",
         reader.agent,
-        segno_core::time::human(reader.within)
+        segno_core::time::format_duration(reader.within)
     ));
     let question = question::build(&said, &state.handoff, &Fence::new(&*world.random));
     let (mut usage, mut reason) = (Usage::default(), String::new());
@@ -149,10 +149,10 @@ async fn call_reader(
     attempt: u32,
     input: &str,
 ) -> Result<Answer, agent::Error> {
-    let path = Path::first("handoff");
+    let path = Path::root("handoff");
     let key = Digest::of_fields(&[session.to_string().as_bytes(), input.as_bytes()]);
     match &reader.speaker {
-        Speaker::Model(model) => {
+        AgentDriver::Model(model) => {
             let text = input.to_owned();
             let call = Call {
                 key,
@@ -162,7 +162,7 @@ async fn call_reader(
             };
             final_answer(&model.reply(call, &IgnoreEvents).await?)
         }
-        Speaker::Agent(driver) => {
+        AgentDriver::Stateless(driver) => {
             let request = Request {
                 session,
                 run,
@@ -174,11 +174,11 @@ async fn call_reader(
                 input,
                 workspace: &reader.workspace,
                 window: None,
-                conduct: Conduct::Look,
+                access: AccessMode::ReadOnly,
             };
             driver.ask(request, &IgnoreEvents).await
         }
-        Speaker::Companion(_) => Err(agent::Error::new(
+        AgentDriver::CliAgent(_) => Err(agent::Error::new(
             agent::ErrorKind::Invalid,
             "it works by itself, and does not only answer",
         )),
@@ -187,7 +187,7 @@ async fn call_reader(
 
 /// Records the notes between runs. If a run started meanwhile, they are dropped without an error.
 async fn record_notes(
-    world: &World,
+    world: &Env,
     session: SessionId,
     head: Head,
     reader: &Reader,
@@ -198,33 +198,33 @@ async fn record_notes(
         return Ok(());
     }
     let summary = world.store.summary(session).await?;
-    let interlude = match Interlude::begin(world, &summary).await {
-        Err(Error::Held { .. }) => return Ok(()),
+    let interlude = match BetweenRuns::acquire(world, &summary).await {
+        Err(Error::LeaseHeld { .. }) => return Ok(()),
         begun => begun?,
     };
     let mut resumed = false;
-    let since = history::follow(world, session, head, |entry| {
+    let since = history::read_events(world, session, head, |entry| {
         resumed |= matches!(entry.event, Event::RunStarted(_));
         Ok(())
     });
     let since = since.await;
     if resumed || since.is_err() {
-        interlude.leave().await;
+        interlude.release().await;
         return since.map(|_| ());
     }
     let memos = result.memos.into_iter();
-    let written = MemosWritten {
+    let written = NotesWritten {
         source: Source::Model,
         by: reader.agent.clone(),
         path: None,
-        memos: memos
-            .map(|memo| memos::redact_and_bound(world, memo.into()))
+        notes: memos
+            .map(|memo| notes::redact_and_bound(world, memo.into()))
             .collect(),
         // What could not be used may be read again.
         read_to: result.refused.is_none().then_some(head.seq),
         usage: result.usage,
     };
-    interlude.note(written.into()).await?;
+    interlude.append_after_notes(written.into()).await?;
     Ok(())
 }
 
@@ -232,5 +232,5 @@ async fn record_notes(
 struct IgnoreEvents;
 
 impl agent::Listener for IgnoreEvents {
-    fn hear(&self, _: agent::Event<'_>) {}
+    fn on_event(&self, _: agent::Event<'_>) {}
 }

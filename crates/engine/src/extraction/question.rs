@@ -3,17 +3,19 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use segno_core::conversation::{Entry, Origin, Outcome, Said, Utterance, words};
+use segno_core::conversation::{
+    AssistantPart, ConversationItem, ItemContent, Origin, Outcome, plain_text,
+};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Seq, Text};
-use segno_core::memo::Handoff;
 use segno_core::model::Part;
+use segno_core::note::Handoff;
 use segno_core::state::State;
 
 use crate::context::Fence;
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
-use crate::{history, pen};
+use crate::{history, journal};
 
 /// How many of the newest entries a reader sees.
 const MAX_MESSAGES: usize = 50;
@@ -60,8 +62,8 @@ Answer with JSON of exactly this form. Lists may be empty, and have at most 20 i
 
 pub(super) fn build(messages: &VecDeque<String>, handoff: &Handoff, fence: &Fence) -> String {
     let mut text = ANSWER_FORMAT.to_owned();
-    let known = handoff.decisions.standing().rev().take(MAX_KNOWN_DECISIONS);
-    let known: Vec<String> = known.map(|kept| truncate(&kept.memo.text)).collect();
+    let known = handoff.decisions.active().rev().take(MAX_KNOWN_DECISIONS);
+    let known: Vec<String> = known.map(|kept| truncate(&kept.note.text)).collect();
     if !known.is_empty() {
         text.push_str("\nThese decisions are known. Do not repeat them.\n");
         text.push_str(&fence.quote("known decisions", &known.join("\n\n")));
@@ -88,7 +90,7 @@ pub(super) fn retry_prompt(reason: &str) -> String {
 
 /// The newest entries that no model has read, oldest first.
 pub(super) async fn newest_messages(
-    world: &World,
+    world: &Env,
     session: SessionId,
     handoff: &Handoff,
 ) -> Result<VecDeque<String>, Error> {
@@ -96,7 +98,7 @@ pub(super) async fn newest_messages(
     // Blobs are loaded only for the events that are shown.
     let mut events: VecDeque<Event> = VecDeque::new();
     let start = State::empty(session).head;
-    history::follow(world, session, start, |entry| {
+    history::read_events(world, session, start, |entry| {
         if entry.seq > read_to && is_conversation(&entry.event) {
             events.push_back(entry.event);
             if events.len() > MAX_MESSAGES {
@@ -127,20 +129,17 @@ fn is_conversation(event: &Event) -> bool {
         Event::StepStarted(_)
             | Event::StepFinished(_)
             | Event::StepFailed(_)
-            | Event::AgentSaid(_)
+            | Event::AgentMessages(_)
             | Event::ModelReplied(_)
             | Event::ToolFinished(_)
     )
 }
 
 /// The messages of a journal event: who, and what.
-async fn event_messages(
-    world: &World,
-    event: &Event,
-) -> Result<Vec<(&'static str, String)>, Error> {
+async fn event_messages(world: &Env, event: &Event) -> Result<Vec<(&'static str, String)>, Error> {
     let text = |text: &Text| {
         let text = text.clone();
-        async move { Ok::<_, Error>(pen::recall(world, &text).await?) }
+        async move { Ok::<_, Error>(journal::load_text(world, &text).await?) }
     };
     Ok(match event {
         Event::StepStarted(event) => message("task", &text(&event.input).await?),
@@ -164,9 +163,9 @@ async fn event_messages(
             });
             parts.collect()
         }
-        Event::AgentSaid(event) => {
-            let entries = text(&event.entries).await?;
-            let entries: Vec<Entry> = serde_json::from_str(&entries).unwrap_or_default();
+        Event::AgentMessages(event) => {
+            let entries = text(&event.items).await?;
+            let entries: Vec<ConversationItem> = serde_json::from_str(&entries).unwrap_or_default();
             entries.iter().flat_map(entry_messages).collect()
         }
         _ => Vec::new(),
@@ -174,32 +173,32 @@ async fn event_messages(
 }
 
 /// The messages of a conversation entry.
-fn entry_messages(entry: &Entry) -> Vec<(&'static str, String)> {
-    match &entry.said {
-        Said::User {
-            origin: Origin::Person,
+fn entry_messages(entry: &ConversationItem) -> Vec<(&'static str, String)> {
+    match &entry.content {
+        ItemContent::User {
+            origin: Origin::User,
             parts,
-        } => message("user", &words(parts)),
-        Said::Assistant { parts, .. } => {
+        } => message("user", &plain_text(parts)),
+        ItemContent::Assistant { parts, .. } => {
             let parts = parts.iter().flat_map(|part| match part {
-                Utterance::Text { text } => message("agent", text),
-                Utterance::Call(call) => {
+                AssistantPart::Text { text } => message("agent", text),
+                AssistantPart::Call(call) => {
                     message("agent uses", &format!("{} {}", call.name, call.input))
                 }
-                Utterance::Thinking { .. } | Utterance::Raw { .. } => Vec::new(),
+                AssistantPart::Thinking { .. } | AssistantPart::Raw { .. } => Vec::new(),
             });
             parts.collect()
         }
-        Said::Result(answer) => {
+        ItemContent::Result(answer) => {
             let failed = answer.outcome == Outcome::Failed;
             let who = if failed {
                 "tool failed"
             } else {
                 "tool answered"
             };
-            message(who, &words(&answer.parts))
+            message(who, &plain_text(&answer.parts))
         }
-        Said::Notice { text, .. } => message("notice", text),
+        ItemContent::Notice { text, .. } => message("notice", text),
         _ => Vec::new(),
     }
 }

@@ -5,57 +5,57 @@
 
 use std::path::Path as FilePath;
 
-use segno_core::companion::{self, Health, Kept};
+use segno_core::cli_agent::{self, Health, TranscriptCopy};
 use segno_core::digest::Digest;
-use segno_core::journal::AgentOpened;
-use segno_core::lease::Verdict;
+use segno_core::journal::ConversationOpened;
+use segno_core::lease::LeaseDecision;
 use segno_core::session::Summary;
-use segno_core::state::Native;
+use segno_core::state::NativeConversation;
 use segno_core::step::Path;
 
-use super::Part;
+use super::ForkPoint;
 use super::source::SourceState;
-use crate::checkpoint::records::{self, to_attachments};
-use crate::claim;
+use crate::checkpoint::transcripts::{self, to_attachments};
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
+use crate::lease;
 
 /// A conversation that continues in a fork.
 pub(super) struct ForkedConversation {
     path: Path,
     /// The conversation in the source.
-    native: Native,
+    native: NativeConversation,
     /// Its id in the fork.
     pub(super) id: String,
     /// The copy of the transcript.
-    record: Kept,
+    record: TranscriptCopy,
 }
 
 impl ForkedConversation {
     /// Whether an event of the source starts or continues this conversation.
-    pub(super) fn is_opened_by(&self, opened: &AgentOpened) -> bool {
+    pub(super) fn is_opened_by(&self, opened: &ConversationOpened) -> bool {
         (&self.path, self.native.program, &self.native.id)
-            == (&opened.path, opened.program, &opened.native)
+            == (&opened.path, opened.program, &opened.native_id)
     }
 }
 
 /// The conversations that continue, if there is a transcript without later messages.
 pub(super) async fn collect(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     source: &SourceState,
-    part: &Part,
+    part: &ForkPoint,
 ) -> Result<Vec<ForkedConversation>, Error> {
     let mut conversations = Vec::new();
     for path in &source.begun {
-        let Some(native) = source.state.open[path].native.clone() else {
+        let Some(native) = source.state.open_steps[path].native.clone() else {
             continue;
         };
         if let Some(record) = record(world, summary, source, part, &native).await? {
             conversations.push(ForkedConversation {
                 path: path.clone(),
                 native,
-                id: companion::fresh(&*world.random),
+                id: cli_agent::new_conversation_id(&*world.random),
                 record,
             });
         }
@@ -64,25 +64,25 @@ pub(super) async fn collect(
 }
 
 async fn record(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     source: &SourceState,
-    part: &Part,
-    native: &Native,
-) -> Result<Option<Kept>, Error> {
-    let Part::Until(manifest, _) = part else {
+    part: &ForkPoint,
+    native: &NativeConversation,
+) -> Result<Option<TranscriptCopy>, Error> {
+    let ForkPoint::AtCheckpoint(manifest, _) = part else {
         return newest(world, summary, native).await;
     };
-    if let Some(papers) = manifest.papers
-        && let Some(record) = records::read_transcript(world, papers, native).await?
+    if let Some(papers) = manifest.attachments
+        && let Some(record) = transcripts::read_transcript(world, papers, native).await?
     {
         return Ok(Some(record));
     }
     // The vendor's transcript has the current state. It has no later messages only if the session
     // has no later events.
-    let adopted = source.state.adopted.as_ref();
+    let adopted = source.state.imported.as_ref();
     let lease = world.store.lease(summary.id).await?;
-    let at_rest = claim::verdict(world, &lease) != Verdict::Held;
+    let at_rest = lease::verdict(world, &lease) != LeaseDecision::Held;
     if at_rest && adopted.is_none() && summary.head.seq == manifest.journal.seq {
         return newest(world, summary, native).await;
     }
@@ -90,13 +90,13 @@ async fn record(
         .state
         .forked
         .as_ref()
-        .and_then(|forked| forked.papers);
+        .and_then(|forked| forked.attachments);
     for papers in adopted
-        .map(|adopted| adopted.papers)
+        .map(|adopted| adopted.attachments)
         .into_iter()
         .chain(forked)
     {
-        if let Some(record) = records::read_transcript(world, papers, native).await? {
+        if let Some(record) = transcripts::read_transcript(world, papers, native).await? {
             return Ok(Some(record));
         }
     }
@@ -104,20 +104,24 @@ async fn record(
 }
 
 /// The vendor's current transcript, or the newest stored copy.
-async fn newest(world: &World, summary: &Summary, native: &Native) -> Result<Option<Kept>, Error> {
-    if let Some(companion) = world.drivers.companion(native.program)
-        && let Some(records) = companion.records()
+async fn newest(
+    world: &Env,
+    summary: &Summary,
+    native: &NativeConversation,
+) -> Result<Option<TranscriptCopy>, Error> {
+    if let Some(companion) = world.drivers.cli_agent(native.program)
+        && let Some(records) = companion.transcript_files()
     {
         let folder = FilePath::new(&native.folder);
-        let known = companion.record(&native.id, folder).await;
+        let known = companion.transcript_state(&native.id, folder).await;
         let health = known.ok().flatten().map(|record| record.health);
-        if let Some(Health::Whole | Health::Damaged(_)) = health
+        if let Some(Health::Intact | Health::Damaged(_)) = health
             && let Ok(record) = records.copy(&native.id).await
         {
             return Ok(Some(record));
         }
     }
-    records::newest(world, summary.id, native).await
+    transcripts::newest_transcript(world, summary.id, native).await
 }
 
 /// The transcripts as attachments.
@@ -134,11 +138,13 @@ pub(super) fn papers(conversations: &[ForkedConversation]) -> Vec<(String, Vec<u
 
 /// Stores the transcripts; durable when it returns.
 pub(super) async fn put(
-    world: &World,
+    world: &Env,
     conversations: &[ForkedConversation],
 ) -> Result<Option<Digest>, Error> {
     if conversations.is_empty() {
         return Ok(None);
     }
-    Ok(Some(world.snapshots.keep(papers(conversations)).await?))
+    Ok(Some(
+        world.snapshots.put_files(papers(conversations)).await?,
+    ))
 }

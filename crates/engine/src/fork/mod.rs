@@ -10,7 +10,7 @@
 //! kill leaves before that is used or replaced when the same fork is requested again.
 
 mod conversation;
-mod journal;
+mod fork_journal;
 mod source;
 mod target;
 
@@ -25,27 +25,27 @@ use segno_core::snapshot::{Progress, Restored};
 use segno_core::store::Error as StoreError;
 use segno_core::usage::Usage;
 
+use crate::env::Env;
 use crate::error::Error;
 use crate::plan::{self, StepPlan};
 use crate::resume::Options;
-use crate::world::World;
-use crate::{checkpoint, claim, pen, spec, start};
+use crate::{checkpoint, journal, lease, spec, start};
 use conversation::ForkedConversation;
-use journal::ForkJournal;
+use fork_journal::ForkJournal;
 use source::SourceState;
 use target::Target;
 pub(crate) use target::canonical_path;
 
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    pub part: Part,
+    pub point: ForkPoint,
     pub name: Option<Name>,
     /// The folder for artifacts; that of the source if `None`.
     pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub enum Part {
+pub enum ForkPoint {
     /// All finished steps, and the conversations of unfinished ones. Same folder.
     #[default]
     All,
@@ -53,15 +53,15 @@ pub enum Part {
     Before(String),
     /// Like `All`, with a copy of the current files in this folder. A checkpoint of them is created
     /// first.
-    Apart(PathBuf),
+    CopyInto(PathBuf),
     /// The state at a checkpoint, with its files.
-    Until(Box<Manifest>, Place),
+    AtCheckpoint(Box<Manifest>, TargetFolder),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum TargetFolder {
     /// Into the source's folder; a checkpoint of its files is created first.
-    Back,
+    Original,
     /// Into a new folder beside the source's, named after the fork.
     Beside,
     Into(PathBuf),
@@ -82,7 +82,7 @@ pub struct Forked {
 
 /// What a fork would do.
 #[derive(Debug)]
-pub struct Foreseen {
+pub struct ForkPlan {
     pub name: Name,
     pub workspace: PathBuf,
     pub checkpoint: Option<CheckpointId>,
@@ -97,29 +97,29 @@ pub struct Foreseen {
 
 /// Creates a new session from `summary`, with the status `paused`.
 pub async fn fork(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     request: Request,
     progress: &Progress,
 ) -> Result<Forked, Error> {
-    let request = match request.part {
-        Part::Apart(folder) => Request {
-            part: checkpoint_files(world, summary, folder, progress).await?,
+    let request = match request.point {
+        ForkPoint::CopyInto(folder) => Request {
+            point: checkpoint_files(world, summary, folder, progress).await?,
             ..request
         },
         _ => request,
     };
     let mut draft = Draft::new(world, summary, request).await?;
     let (mut set_aside, mut rescue) = (Vec::new(), None);
-    if let Part::Until(manifest, place) = &draft.part {
+    if let ForkPoint::AtCheckpoint(manifest, place) = &draft.part {
         let filled = draft
             .target
             .restore_files(world, manifest, place, progress)
             .await?;
-        set_aside = filled.restored.set_aside;
+        set_aside = filled.restored.disarmed;
         rescue = filled.rescue.map(|rescue| rescue.id);
     }
-    draft.forked.papers = conversation::put(world, &draft.conversations).await?;
+    draft.forked.attachments = conversation::put(world, &draft.conversations).await?;
     loop {
         let copy = draft.copy(world)?;
         let (session, steps, usage) = (copy.session, copy.state.finished, copy.state.usage);
@@ -145,27 +145,30 @@ pub async fn fork(
 
 /// Creates a checkpoint of the current files for the fork.
 async fn checkpoint_files(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     folder: PathBuf,
     progress: &Progress,
-) -> Result<Part, Error> {
+) -> Result<ForkPoint, Error> {
     let note = Some("before it was copied".to_owned());
-    let taken = checkpoint::take(world, summary, Trigger::Manual, note, progress).await?;
-    Ok(Part::Until(Box::new(taken.manifest), Place::Into(folder)))
+    let taken = checkpoint::create(world, summary, Trigger::Manual, note, progress).await?;
+    Ok(ForkPoint::AtCheckpoint(
+        Box::new(taken.manifest),
+        TargetFolder::Into(folder),
+    ))
 }
 
 /// Reports what a fork, and a resume of it, would do. Changes nothing.
 pub async fn plan(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     request: Request,
     options: &Options,
-) -> Result<Foreseen, Error> {
+) -> Result<ForkPlan, Error> {
     let draft = Draft::new(world, summary, request).await?;
     let state = draft.copy(world)?.state;
-    let text = pen::recall(world, &draft.created.spec).await?;
-    let workflow = spec::parse(&text).map_err(|problems| Error::Pinned {
+    let text = journal::load_text(world, &draft.created.spec).await?;
+    let workflow = spec::parse(&text).map_err(|problems| Error::InvalidStoredSpec {
         session: summary.id,
         digest: draft.created.spec_digest,
         reason: problems.to_string(),
@@ -175,19 +178,19 @@ pub async fn plan(
         world,
         &workflow,
         &state,
-        plan::Kept::Papers(&papers),
+        plan::TranscriptCopies::Attachments(&papers),
         options,
     );
     let (mut checkpoint, mut replaced, mut held_by) = (None, None, None);
-    if let Part::Until(manifest, place) = &draft.part {
+    if let ForkPoint::AtCheckpoint(manifest, place) = &draft.part {
         checkpoint = Some(manifest.id);
-        if *place == Place::Back {
+        if *place == TargetFolder::Original {
             replaced = Some(draft.target.dry_run(world, manifest).await?);
-            let mut users = claim::at_work(world, &draft.target.folder).await?;
+            let mut users = lease::active_sessions(world, &draft.target.folder).await?;
             held_by = users.pop().map(|(_, owner)| owner);
         }
     }
-    Ok(Foreseen {
+    Ok(ForkPlan {
         steps: steps.await?,
         finished: state.finished,
         name: draft.created.name,
@@ -200,7 +203,7 @@ pub async fn plan(
 
 /// A fork that is not created yet.
 struct Draft {
-    part: Part,
+    part: ForkPoint,
     target: Target,
     created: SessionCreated,
     forked: SessionForked,
@@ -209,15 +212,19 @@ struct Draft {
 }
 
 impl Draft {
-    async fn new(world: &World, summary: &Summary, request: Request) -> Result<Self, Error> {
-        let Request { part, name, out } = request;
+    async fn new(world: &Env, summary: &Summary, request: Request) -> Result<Self, Error> {
+        let Request {
+            point: part,
+            name,
+            out,
+        } = request;
         let source = SourceState::read(world, summary, &part).await?;
         let conversations = conversation::collect(world, summary, &source, &part).await?;
         let events = source.events(world, summary, &conversations).await?;
         let target = Target::choose(world, summary, &part, name).await?;
         let mut created = source.created(world, summary, &target).await?;
         if let Some(out) = out {
-            created.out = start::text_of(&out)?;
+            created.out = start::path_text(&out)?;
         }
         let moved = Path::new(&summary.workspace) != target.folder;
         let forked = SessionForked {
@@ -226,11 +233,11 @@ impl Draft {
             seq: source.state.head.seq,
             before: source.before,
             checkpoint: match &part {
-                Part::Until(manifest, _) => Some(manifest.id),
-                Part::All | Part::Before(_) | Part::Apart(_) => None,
+                ForkPoint::AtCheckpoint(manifest, _) => Some(manifest.id),
+                ForkPoint::All | ForkPoint::Before(_) | ForkPoint::CopyInto(_) => None,
             },
             workspace: moved.then(|| summary.workspace.clone()),
-            papers: None,
+            attachments: None,
         };
         Ok(Self {
             part,
@@ -243,7 +250,7 @@ impl Draft {
     }
 
     /// Builds the journal of the fork.
-    fn copy(&self, world: &World) -> Result<ForkJournal, Error> {
+    fn copy(&self, world: &Env) -> Result<ForkJournal, Error> {
         let mut copy = ForkJournal::new(world);
         copy.write(self.created.clone().into())?;
         copy.write(world.run_started())?;

@@ -4,23 +4,23 @@ use std::collections::BTreeSet;
 
 use segno_core::checkpoint::{Manifest, Position};
 use segno_core::journal::{
-    AgentOpened, Entry, Event, Head, MemosWritten, Seq, SessionCreated, Text,
+    ConversationOpened, Event, Head, JournalEvent, NotesWritten, Seq, SessionCreated, Text,
 };
 use segno_core::session::Summary;
-use segno_core::state::{Created, Finished, State};
+use segno_core::state::{Created, FinishedSteps, State};
 use segno_core::step::Path;
 
-use super::Part;
+use super::ForkPoint;
 use super::conversation::ForkedConversation;
 use super::target::Target;
+use crate::env::Env;
 use crate::error::Error;
 use crate::spec::similar;
-use crate::world::World;
 use crate::{history, relocate};
 
 pub(super) struct SourceState {
     pub(super) state: State,
-    finished: Finished,
+    finished: FinishedSteps,
     /// The step that the fork ends before, if that was requested.
     pub(super) before: Option<Path>,
     /// The unfinished steps that continue in the fork, because they have messages.
@@ -28,22 +28,28 @@ pub(super) struct SourceState {
 }
 
 impl SourceState {
-    pub(super) async fn read(world: &World, summary: &Summary, part: &Part) -> Result<Self, Error> {
+    pub(super) async fn read(
+        world: &Env,
+        summary: &Summary,
+        part: &ForkPoint,
+    ) -> Result<Self, Error> {
         match part {
-            Part::All | Part::Apart(_) => Self::until(world, summary, Seq(u64::MAX)).await,
-            Part::Until(manifest, _) => {
+            ForkPoint::All | ForkPoint::CopyInto(_) => {
+                Self::until(world, summary, Seq(u64::MAX)).await
+            }
+            ForkPoint::AtCheckpoint(manifest, _) => {
                 check_checkpoint(world, summary, manifest).await?;
                 Self::until(world, summary, manifest.journal.seq).await
             }
-            Part::Before(step) => Self::before(world, summary, step).await,
+            ForkPoint::Before(step) => Self::before(world, summary, step).await,
         }
     }
 
     /// Reads a session up to an event.
-    async fn until(world: &World, summary: &Summary, end: Seq) -> Result<Self, Error> {
+    async fn until(world: &Env, summary: &Summary, end: Seq) -> Result<Self, Error> {
         let mut replay = Replay::new(summary);
         let mut spoken = BTreeSet::new();
-        history::follow(world, summary.id, replay.state.head, |entry| {
+        history::read_events(world, summary.id, replay.state.head, |entry| {
             if entry.seq > end {
                 replay.skip(&entry);
                 return Ok(());
@@ -56,7 +62,7 @@ impl SourceState {
             replay.apply(&entry)
         })
         .await?;
-        let open = replay.state.open.iter();
+        let open = replay.state.open_steps.iter();
         let goes_on =
             open.filter(|(path, open)| spoken.contains(&((*path).clone(), open.revision)));
         let begun = goes_on.map(|(path, _)| path.clone()).collect();
@@ -69,11 +75,11 @@ impl SourceState {
     }
 
     /// Reads a session up to the first start of `step`, or of a step below it.
-    async fn before(world: &World, summary: &Summary, step: &str) -> Result<Self, Error> {
+    async fn before(world: &Env, summary: &Summary, step: &str) -> Result<Self, Error> {
         let mut replay = Replay::new(summary);
         let (mut known, mut cut) = (BTreeSet::new(), false);
         let below = format!("{step}/");
-        history::follow(world, summary.id, replay.state.head, |entry| {
+        history::read_events(world, summary.id, replay.state.head, |entry| {
             if let Event::StepStarted(_) | Event::QuestionAsked(_) = &entry.event
                 && let Some((path, _)) = entry.event.step()
             {
@@ -108,17 +114,17 @@ impl SourceState {
     /// The first event of the fork: the current spec, and the properties of the source.
     pub(super) async fn created(
         &self,
-        world: &World,
+        world: &Env,
         summary: &Summary,
         target: &Target,
     ) -> Result<SessionCreated, Error> {
-        let senseless = |reason: &str| Error::Senseless {
+        let senseless = |reason: &str| Error::InvalidJournal {
             session: summary.id,
             reason: reason.to_owned(),
         };
         let created = self.state.created.clone();
         let created: Created = created.ok_or_else(|| senseless("it was never created"))?;
-        let entry = world.store.entry(summary.id, self.state.spec_seq).await?;
+        let entry = world.store.event(summary.id, self.state.spec_seq).await?;
         let spec = entry.event.text().cloned();
         let spec = spec.ok_or_else(|| senseless("it has no spec"))?;
         put_again(world, &spec).await?;
@@ -144,12 +150,12 @@ impl SourceState {
     /// The events of all finished steps, and of those that continue.
     pub(super) async fn events(
         &self,
-        world: &World,
+        world: &Env,
         summary: &Summary,
         conversations: &[ForkedConversation],
     ) -> Result<Vec<Event>, Error> {
         let (mut events, end) = (Vec::new(), self.state.head.seq);
-        history::follow(world, summary.id, Head::genesis(summary.id), |entry| {
+        history::read_events(world, summary.id, Head::genesis(summary.id), |entry| {
             if entry.seq <= end {
                 events.extend(self.copied_event(entry, conversations));
             }
@@ -166,14 +172,18 @@ impl SourceState {
 
     /// An event as it is in the fork, if it is copied: its step is finished or continues, and its
     /// revision is the current one.
-    fn copied_event(&self, entry: Entry, conversations: &[ForkedConversation]) -> Option<Event> {
+    fn copied_event(
+        &self,
+        entry: JournalEvent,
+        conversations: &[ForkedConversation],
+    ) -> Option<Event> {
         match entry.event {
             // Notes stay true, whichever step they are from. Journal positions differ in the fork.
-            Event::MemosWritten(written) => {
+            Event::NotesWritten(written) => {
                 let read_to = None;
-                return Some(MemosWritten { read_to, ..written }.into());
+                return Some(NotesWritten { read_to, ..written }.into());
             }
-            Event::MemoWithdrawn(_) | Event::ChatOpened(_) | Event::ChatCleared(_) => {
+            Event::NoteWithdrawn(_) | Event::ChatOpened(_) | Event::ChatCleared(_) => {
                 return Some(entry.event);
             }
             _ => {}
@@ -184,19 +194,19 @@ impl SourceState {
                 Event::ExchangeEnded(_) => return Some(entry.event),
                 // The transcript of a chat belongs to the source: the fork starts a new
                 // conversation with a resume context.
-                Event::AgentOpened(_) if self.state.chat.is_some() => return None,
+                Event::ConversationOpened(_) if self.state.chat.is_some() => return None,
                 _ => {}
             }
             let counts = step.revision == revision && entry.seq <= step.seq;
             return counts.then_some(entry.event);
         }
-        if self.state.chat.is_some() && !self.state.open.contains_key(path) {
+        if self.state.chat.is_some() && !self.state.open_steps.contains_key(path) {
             // A message without an answer is still part of the chat.
-            return (!matches!(entry.event, Event::AgentOpened(_))).then_some(entry.event);
+            return (!matches!(entry.event, Event::ConversationOpened(_))).then_some(entry.event);
         }
         let open = self
             .state
-            .open
+            .open_steps
             .get(path)
             .filter(|_| self.begun.contains(path))?;
         if open.revision != revision {
@@ -205,15 +215,21 @@ impl SourceState {
         match entry.event {
             // The fork never continues a conversation of the source: it has its own copy, or starts
             // a new one with a resume context.
-            Event::AgentOpened(opened) => {
+            Event::ConversationOpened(opened) => {
                 let conversation = conversations
                     .iter()
                     .find(|conversation| conversation.is_opened_by(&opened))?;
                 let native = conversation.id.clone();
-                Some(AgentOpened { native, ..opened }.into())
+                Some(
+                    ConversationOpened {
+                        native_id: native,
+                        ..opened
+                    }
+                    .into(),
+                )
             }
             // The adopted transcript belongs to the source.
-            Event::TranscriptAdopted(_) => None,
+            Event::TranscriptImported(_) => None,
             event => Some(event),
         }
     }
@@ -223,7 +239,7 @@ impl SourceState {
 struct Replay<'a> {
     summary: &'a Summary,
     state: State,
-    finished: Finished,
+    finished: FinishedSteps,
 }
 
 impl<'a> Replay<'a> {
@@ -231,39 +247,41 @@ impl<'a> Replay<'a> {
         Self {
             summary,
             state: State::empty(summary.id),
-            finished: Finished::default(),
+            finished: FinishedSteps::default(),
         }
     }
 
     /// Skips a later event. Moves still apply: the fork uses the current folder of the source.
-    fn skip(&mut self, entry: &Entry) {
+    fn skip(&mut self, entry: &JournalEvent) {
         if let (Event::SessionMoved(moved), Some(created)) = (&entry.event, &mut self.state.created)
         {
             created.relocate(moved);
         }
     }
 
-    fn apply(&mut self, entry: &Entry) -> Result<(), Error> {
+    fn apply(&mut self, entry: &JournalEvent) -> Result<(), Error> {
         self.finished.apply(entry);
-        self.state.apply(entry).map_err(|illegal| Error::Senseless {
-            session: self.summary.id,
-            reason: illegal.to_string(),
-        })
+        self.state
+            .apply(entry)
+            .map_err(|illegal| Error::InvalidJournal {
+                session: self.summary.id,
+                reason: illegal.to_string(),
+            })
     }
 }
 
 /// Whether an event is a message of a conversation.
 fn is_message(event: &Event) -> bool {
-    matches!(event, Event::AgentSaid(_) | Event::ModelReplied(_))
+    matches!(event, Event::AgentMessages(_) | Event::ModelReplied(_))
 }
 
 /// Checks that a checkpoint belongs to this session and to this journal.
 async fn check_checkpoint(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     manifest: &Manifest,
 ) -> Result<(), Error> {
-    let foreign = |reason: String| Error::NotItsCheckpoint {
+    let foreign = |reason: String| Error::CheckpointOfOtherSession {
         checkpoint: manifest.id,
         name: summary.name.clone(),
         reason,
@@ -285,7 +303,7 @@ async fn check_checkpoint(
             "it speaks of entry {seq}, and the journal that is here ends at {end}"
         )));
     }
-    if world.store.entry(summary.id, seq).await?.hash != hash {
+    if world.store.event(summary.id, seq).await?.hash != hash {
         return Err(foreign(format!(
             "entry {seq} of the journal that is here is not the one that it speaks of"
         )));
@@ -294,7 +312,7 @@ async fn check_checkpoint(
 }
 
 /// Stores a long text again: the source may be deleted while the fork is created.
-async fn put_again(world: &World, text: &Text) -> Result<(), Error> {
+async fn put_again(world: &Env, text: &Text) -> Result<(), Error> {
     if let Text::Blob { blob, .. } = text {
         let bytes = world.store.get(*blob).await?;
         world.store.put(bytes).await?;

@@ -6,14 +6,14 @@ use std::path::{Component, Path, PathBuf};
 use segno_core::checkpoint::Manifest;
 use segno_core::id::Name;
 use segno_core::session::Summary;
-use segno_core::snapshot::{Change, Progress, Restored, Sort};
+use segno_core::snapshot::{Change, ChangeKind, Progress, Restored};
 use segno_core::store::Error as StoreError;
 
-use super::{Part, Place};
+use super::{ForkPoint, TargetFolder};
 use crate::checkpoint::{self, RestoreOutcome};
-use crate::claim;
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
+use crate::lease;
 
 pub(super) struct Target {
     pub(super) name: Name,
@@ -25,14 +25,14 @@ pub(super) struct Target {
 impl Target {
     /// The first free name whose folder is free, too.
     pub(super) async fn choose(
-        world: &World,
+        world: &Env,
         summary: &Summary,
-        part: &Part,
+        part: &ForkPoint,
         name: Option<Name>,
     ) -> Result<Self, Error> {
         let workspace = PathBuf::from(&summary.workspace);
         let taken = taken_names(world).await?;
-        let like = || Name::like(&format!("{}-fork", summary.name));
+        let like = || Name::sanitized(&format!("{}-fork", summary.name));
         let family = name.is_none().then(like);
         let wanted = name.unwrap_or_else(like);
         for number in 1.. {
@@ -44,18 +44,20 @@ impl Target {
                 continue;
             }
             let folder = match part {
-                Part::All | Part::Before(_) | Part::Until(_, Place::Back) => workspace.clone(),
-                Part::Apart(folder) => {
+                ForkPoint::All
+                | ForkPoint::Before(_)
+                | ForkPoint::AtCheckpoint(_, TargetFolder::Original) => workspace.clone(),
+                ForkPoint::CopyInto(folder) => {
                     let folder = canonical_path(folder);
                     check_folder_is_free(world, summary, &folder, None).await?;
                     folder
                 }
-                Part::Until(manifest, Place::Into(folder)) => {
+                ForkPoint::AtCheckpoint(manifest, TargetFolder::Into(folder)) => {
                     let folder = canonical_path(folder);
                     check_folder_is_free(world, summary, &folder, Some(manifest)).await?;
                     folder
                 }
-                Part::Until(manifest, Place::Beside) => {
+                ForkPoint::AtCheckpoint(manifest, TargetFolder::Beside) => {
                     let folder = folder_beside(&workspace, &name)?;
                     match check_folder_is_free(world, summary, &folder, Some(manifest)).await {
                         Err(Error::FolderTaken { .. }) if family.is_some() => continue,
@@ -74,7 +76,7 @@ impl Target {
     }
 
     /// The next free numbered name.
-    pub(super) async fn next(&self, world: &World) -> Result<Name, Error> {
+    pub(super) async fn next(&self, world: &Env) -> Result<Name, Error> {
         let taken = taken_names(world).await?;
         let family = self.family.as_ref().unwrap_or(&self.name);
         let mut all = (1..).map(|number| family.numbered(number));
@@ -85,16 +87,16 @@ impl Target {
     /// Restores the files of a checkpoint into the fork's folder.
     pub(super) async fn restore_files(
         &self,
-        world: &World,
+        world: &Env,
         manifest: &Manifest,
-        place: &Place,
+        place: &TargetFolder,
         progress: &Progress,
     ) -> Result<RestoreOutcome, Error> {
         let mut into = Some(self.folder.clone());
-        if *place == Place::Back {
+        if *place == TargetFolder::Original {
             into = None;
-            if let Some((user, _)) = claim::at_work(world, &self.folder).await?.pop() {
-                return Err(Error::Busy {
+            if let Some((user, _)) = lease::active_sessions(world, &self.folder).await?.pop() {
+                return Err(Error::RestoreWhileRunning {
                     session: user.id,
                     name: user.name,
                 });
@@ -106,11 +108,11 @@ impl Target {
     /// Reports what a restore would do to the existing files.
     pub(super) async fn dry_run(
         &self,
-        world: &World,
+        world: &Env,
         manifest: &Manifest,
     ) -> Result<Restored, Error> {
         let request = checkpoint::Request {
-            dry: true,
+            dry_run: true,
             ..exact_request(None)
         };
         let returned = checkpoint::restore(world, manifest, request, &|_, _| {}).await?;
@@ -122,12 +124,12 @@ fn exact_request(into: Option<PathBuf>) -> checkpoint::Request {
     checkpoint::Request {
         into,
         exact: true,
-        dry: false,
-        trust: false,
+        dry_run: false,
+        trusted: false,
     }
 }
 
-async fn taken_names(world: &World) -> Result<BTreeSet<Name>, Error> {
+async fn taken_names(world: &Env) -> Result<BTreeSet<Name>, Error> {
     // `sessions::list` reports damaged sessions; here they are skipped.
     let all = world.store.list().await?.into_iter().flatten();
     Ok(all.map(|summary| summary.name).collect())
@@ -154,7 +156,7 @@ pub(crate) fn canonical_path(folder: &Path) -> PathBuf {
             known.pop();
             known
         }
-        part => checkpoint::real(&known.join(part)),
+        part => checkpoint::canonical(&known.join(part)),
     };
     folder.components().fold(PathBuf::new(), step)
 }
@@ -162,7 +164,7 @@ pub(crate) fn canonical_path(folder: &Path) -> PathBuf {
 /// Checks that a restore into this folder touches no other files. An existing folder may only have
 /// some of the checkpoint's files, as a killed fork leaves it.
 async fn check_folder_is_free(
-    world: &World,
+    world: &Env,
     summary: &Summary,
     folder: &Path,
     manifest: Option<&Manifest>,
@@ -171,11 +173,13 @@ async fn check_folder_is_free(
         folder: folder.to_owned(),
         reason,
     };
-    if checkpoint::real(folder).starts_with(checkpoint::real(Path::new(&summary.workspace))) {
+    if checkpoint::canonical(folder)
+        .starts_with(checkpoint::canonical(Path::new(&summary.workspace)))
+    {
         return Err(taken(format!("session {} works there", summary.name)));
     }
     for other in world.store.list().await?.into_iter().flatten() {
-        if checkpoint::real(Path::new(&other.workspace)) == checkpoint::real(folder) {
+        if checkpoint::canonical(Path::new(&other.workspace)) == checkpoint::canonical(folder) {
             return Err(taken(format!("session {} works in it", other.name)));
         }
     }
@@ -210,8 +214,8 @@ async fn check_folder_is_free(
 /// outside of the workspace are restored inside it, so these do not count.
 fn is_foreign(change: &Change, manifest: &Manifest) -> bool {
     let outside = manifest.repositories.iter();
-    let outside = outside.filter(|repository| repository.outside.is_some());
+    let outside = outside.filter(|repository| repository.external_git_dir.is_some());
     let mut git = outside.map(|repository| Path::new(&repository.path).join(".git"));
-    matches!(change.sort, Sort::Removed | Sort::Changed)
+    matches!(change.kind, ChangeKind::Removed | ChangeKind::Changed)
         && !git.any(|git| Path::new(&change.path).starts_with(git))
 }

@@ -2,10 +2,10 @@
 
 use super::{Ending, sequence};
 use crate::error::Error;
-use crate::flow::Flow;
 use crate::spec::Chain;
+use crate::steps::Runner;
 
-pub(super) async fn run(flow: &Flow, chain: &Chain) -> Result<Ending, Error> {
+pub(super) async fn run(flow: &Runner, chain: &Chain) -> Result<Ending, Error> {
     flow.observer.planned(chain.steps.len());
     sequence::run(flow, None, &chain.steps, &flow.scope).await
 }

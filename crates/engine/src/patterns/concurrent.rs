@@ -10,12 +10,12 @@ use futures_util::stream::FuturesUnordered;
 use segno_core::error::{Diagnose, Kind};
 
 use crate::error::Error;
-use crate::flow::Flow;
+use crate::steps::Runner;
 
 /// Runs all futures concurrently. Returns the results in the given order, or the most important
 /// error.
 pub(super) async fn run_all<T>(
-    flow: &Flow,
+    flow: &Runner,
     work: impl IntoIterator<Item = impl Future<Output = Result<T, Error>>>,
 ) -> Result<Vec<T>, Error> {
     let numbered = |(index, work)| async move { (index, work.await) };
@@ -35,7 +35,7 @@ pub(super) async fn run_all<T>(
 }
 
 /// Records an error, and returns the most important one so far.
-pub(super) fn record_error(flow: &Flow, known: Option<Error>, error: Error) -> Error {
+pub(super) fn record_error(flow: &Runner, known: Option<Error>, error: Error) -> Error {
     if rank(&error) > 0 {
         flow.failing.store(true, Ordering::Relaxed);
     }
@@ -48,8 +48,8 @@ pub(super) fn record_error(flow: &Flow, known: Option<Error>, error: Error) -> E
 /// How important an error is. A run that waits may continue, so it ranks lowest.
 fn rank(error: &Error) -> u32 {
     match error {
-        Error::Waiting { .. } => 0,
-        Error::Beside => 1,
+        Error::WaitingForHuman { .. } => 0,
+        Error::ConcurrentStepFailed => 1,
         Error::Budget { .. } => 2,
         Error::Stopped { .. } => 3,
         error if error.kind() == Kind::Fenced => 5,

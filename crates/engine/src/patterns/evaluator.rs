@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use minijinja::Value as Shown;
 use minijinja::value::Serde;
-use segno_core::agent::Conduct;
+use segno_core::agent::AccessMode;
 use segno_core::step::Path;
 use serde_json::{Value, json};
 
@@ -12,9 +12,9 @@ use super::Ending;
 use super::structured_output::{StructuredQuestion, Wording, ask_structured, find_json};
 use crate::answers::Answer;
 use crate::error::Error;
-use crate::flow::{Flow, Input, Question};
 use crate::scope::{List, Scope, TemplateValue};
 use crate::spec::Evaluator;
+use crate::steps::{Input, Question, Runner};
 
 /// How many characters of a draft a preview shows.
 const PREVIEW_CHARS: usize = 100;
@@ -41,12 +41,12 @@ impl Evaluation {
     }
 }
 
-pub(super) async fn run(flow: &Flow, config: &Evaluator) -> Result<Ending, Error> {
+pub(super) async fn run(flow: &Runner, config: &Evaluator) -> Result<Ending, Error> {
     let history = List::default();
     let (mut scope, mut best) = (flow.scope.clone(), 0);
     let mut revised: Option<(Answer, Evaluation)> = None;
     for iteration in 1..=config.max_iters {
-        let prefix = Path::first("iterations").then(iteration);
+        let prefix = Path::root("iterations").join(iteration);
         let draft_scope = scope.with([("iteration", TemplateValue::from(iteration))]);
         let draft = draft(flow, config, &prefix, revised.as_ref(), &draft_scope).await?;
         let evaluation = evaluate(flow, config, &prefix, draft, &draft_scope).await?;
@@ -69,7 +69,7 @@ pub(super) async fn run(flow: &Flow, config: &Evaluator) -> Result<Ending, Error
                 ("current_evaluation", evaluation.template_value()),
             ];
             let said = flow
-                .ask_human(&prefix.then("review"), gate, &scope.with(more))
+                .ask_human(&prefix.join("review"), gate, &scope.with(more))
                 .await?;
             let words = flow.text(said).await?;
             stop_early = STOP_WORDS
@@ -102,13 +102,13 @@ pub(super) async fn run(flow: &Flow, config: &Evaluator) -> Result<Ending, Error
 
 /// Asks for the first draft, or for a revision.
 async fn draft(
-    flow: &Flow,
+    flow: &Runner,
     config: &Evaluator,
     prefix: &Path,
     before: Option<&(Answer, Evaluation)>,
     scope: &Scope,
 ) -> Result<Answer, Error> {
-    let path = prefix.then("producer");
+    let path = prefix.join("producer");
     let draft_scope;
     let (input, scope) = match before {
         None => (Input::Prompt, scope),
@@ -131,19 +131,19 @@ async fn draft(
         input,
         scope,
         tools: None,
-        conduct: Conduct::Work,
+        access: AccessMode::ReadWrite,
     };
     flow.ask(question).await
 }
 
 async fn evaluate(
-    flow: &Flow,
+    flow: &Runner,
     config: &Evaluator,
     prefix: &Path,
     draft: Answer,
     scope: &Scope,
 ) -> Result<Evaluation, Error> {
-    let path = prefix.then("evaluator");
+    let path = prefix.join("evaluator");
     let input = match &config.input {
         Some(source) => Wording::Template(source),
         None if flow.will_skip(&path) => Wording::Text(String::new()),
@@ -160,7 +160,7 @@ async fn evaluate(
         alone: "the JSON",
         retries: 1,
         scope: &scope.with([("draft", TemplateValue::Answer(draft))]),
-        conduct: Conduct::Work,
+        conduct: AccessMode::ReadWrite,
     };
     let (evaluation, _) = ask_structured(flow, structured, parse_evaluation).await?;
     Ok(evaluation)

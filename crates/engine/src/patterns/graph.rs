@@ -5,11 +5,11 @@ use segno_core::step::Path;
 
 use super::{Ending, sequence};
 use crate::error::Error;
-use crate::flow::{Flow, Input};
 use crate::scope::{Map, Scope, TemplateValue};
 use crate::spec::{Edge, Graph, Node, Step};
+use crate::steps::{Input, Runner};
 
-pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
+pub(super) async fn run(flow: &Runner, config: &Graph) -> Result<Ending, Error> {
     let nodes = Map::new(config.nodes.iter().map(|node| node.id.as_str()));
     for node in &config.nodes {
         nodes.set(&node.id, unvisited(node));
@@ -24,7 +24,7 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
     loop {
         let node = &config.nodes[current];
         if visits[current] == config.max_iterations {
-            return Err(Error::Loop {
+            return Err(Error::TooManyVisits {
                 name: flow.name.clone(),
                 node: node.id.clone(),
                 visits: visits[current],
@@ -32,7 +32,7 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
         }
         visits[current] += 1;
         steps += 1;
-        let path = Path::first("nodes").then(&node.id).again(visits[current]);
+        let path = Path::root("nodes").join(&node.id).nth(visits[current]);
         let default_input = last.map_or_else(
             || Input::Text(format!("Do what node `{}` is for.", node.id)),
             Input::Answer,
@@ -44,7 +44,7 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
             ("status", "success".into()),
             ("iteration", TemplateValue::from(visits[current])),
         ];
-        if let Step::Person(human_step) = &node.step {
+        if let Step::Human(human_step) = &node.step {
             fields.extend(sequence::question_fields(human_step));
             scope = base.with([("hitl_response", TemplateValue::Answer(answer))]);
         }
@@ -59,7 +59,7 @@ pub(super) async fn run(flow: &Flow, config: &Graph) -> Result<Ending, Error> {
     for (node, count) in config.nodes.iter().zip(&visits) {
         counts.set(&node.id, *count);
     }
-    let state = flow.pen.state();
+    let state = flow.journal.state();
     let more = [
         (
             "terminal_node",
@@ -95,7 +95,7 @@ fn unvisited(node: &Node) -> TemplateValue {
 
 /// The next node; `None` if the walk ends here.
 async fn next(
-    flow: &Flow,
+    flow: &Runner,
     config: &Graph,
     current: usize,
     scope: &Scope,

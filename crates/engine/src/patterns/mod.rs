@@ -14,15 +14,16 @@ mod structured_output;
 mod tasks;
 
 pub(crate) use plan::{
-    Decision, MOST_DRAFTS, decide, drafted, is_git_step, made, review_in, task_place,
+    Decision, MAX_DRAFTS, draft_path, is_git_step, parse_commit, parse_decision, parse_review,
+    task_path,
 };
 pub(crate) use structured_output::find_json;
 
 use crate::answers::Answer;
 use crate::error::Error;
-use crate::flow::Flow;
 use crate::scope::Scope;
 use crate::spec::Pattern;
+use crate::steps::Runner;
 
 /// How a pattern ended.
 pub struct Ending {
@@ -31,7 +32,7 @@ pub struct Ending {
     pub scope: Scope,
 }
 
-pub(crate) async fn run(flow: &Flow, pattern: &Pattern) -> Result<Ending, Error> {
+pub(crate) async fn run(flow: &Runner, pattern: &Pattern) -> Result<Ending, Error> {
     match pattern {
         Pattern::Chain(chain) => chain::run(flow, chain).await,
         Pattern::Workflow(tasks) => tasks::run(flow, tasks).await,

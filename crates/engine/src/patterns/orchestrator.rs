@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use minijinja::Value as Shown;
 use minijinja::value::Serde;
-use segno_core::agent::Conduct;
+use segno_core::agent::AccessMode;
 use segno_core::step::Path;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -13,9 +13,9 @@ use super::structured_output::{StructuredQuestion, Wording, ask_structured, find
 use super::{Ending, concurrent, sequence};
 use crate::answers::{Answer, Source};
 use crate::error::Error;
-use crate::flow::{Flow, Input, Question};
 use crate::scope::{List, Scope, TemplateValue};
-use crate::spec::{Orchestrator, Person, Step};
+use crate::spec::{HumanQuestion, Orchestrator, Step};
+use crate::steps::{Input, Question, Runner};
 
 /// How often an answer without a list of tasks is asked for again.
 const RETRIES: u32 = 2;
@@ -28,14 +28,14 @@ struct Done {
     answer: Answer,
 }
 
-pub(super) async fn run(flow: &Flow, config: &Orchestrator) -> Result<Ending, Error> {
+pub(super) async fn run(flow: &Runner, config: &Orchestrator) -> Result<Ending, Error> {
     let workers = List::default();
     let mut scope = flow
         .scope
         .with([("workers", TemplateValue::from(workers.clone()))]);
     let (mut done, mut rounds) = (Vec::new(), 0);
     for round in 1..=config.max_rounds {
-        let prefix = Path::first("rounds").then(round);
+        let prefix = Path::root("rounds").join(round);
         let round_scope = scope.with(count_values(&workers, rounds));
         let tasks = decompose(flow, config, &prefix, round, &done, &round_scope).await?;
         if tasks.is_empty() {
@@ -50,7 +50,7 @@ pub(super) async fn run(flow: &Flow, config: &Orchestrator) -> Result<Ending, Er
                 ("task_count", TemplateValue::from(tasks.len())),
                 ("round", TemplateValue::from(round)),
             ];
-            let path = prefix.then("review");
+            let path = prefix.join("review");
             scope = ask_review(flow, &path, review, &scope, &round_scope.with(more)).await?;
         }
         let answers = run_workers(flow, config, &prefix, &tasks, &scope).await?;
@@ -68,7 +68,7 @@ pub(super) async fn run(flow: &Flow, config: &Orchestrator) -> Result<Ending, Er
     scope = scope.with(count_values(&workers, rounds));
     if let Some(review) = &config.reduce_review {
         let more = [("worker_count", TemplateValue::from(workers.len()))];
-        let path = Path::first("reduce_review");
+        let path = Path::root("reduce_review");
         scope = ask_review(flow, &path, review, &scope, &scope.with(more)).await?;
     }
     let mut last = None;
@@ -77,7 +77,7 @@ pub(super) async fn run(flow: &Flow, config: &Orchestrator) -> Result<Ending, Er
         ("writeup", "writeup_response", &config.writeup),
     ] {
         if let Some(step) = step {
-            let answer = run_join(flow, Path::first(name), step, last, &done, &scope).await?;
+            let answer = run_join(flow, Path::root(name), step, last, &done, &scope).await?;
             scope = scope.with([(seen, TemplateValue::Answer(answer))]);
             last = Some(answer);
         }
@@ -98,14 +98,14 @@ fn count_values(workers: &List, rounds: u32) -> [(&'static str, TemplateValue); 
 
 /// Asks the agent for the tasks of a round.
 async fn decompose(
-    flow: &Flow,
+    flow: &Runner,
     config: &Orchestrator,
     prefix: &Path,
     round: u32,
     done: &[Done],
     scope: &Scope,
 ) -> Result<Vec<Value>, Error> {
-    let path = prefix.then("orchestrator");
+    let path = prefix.join("orchestrator");
     let input = match &config.input {
         Some(source) if round == 1 => Wording::Template(source),
         _ if flow.will_skip(&path) => Wording::Text(String::new()),
@@ -135,7 +135,7 @@ async fn decompose(
         alone: "the JSON",
         retries: RETRIES,
         scope,
-        conduct: Conduct::Work,
+        conduct: AccessMode::ReadWrite,
     };
     let least = config.min_workers as usize;
     let (tasks, _) = ask_structured(flow, structured, |text| parse_tasks(text, least)).await?;
@@ -170,13 +170,13 @@ fn task_text(task: &Value) -> String {
 
 /// Runs the tasks of a round.
 async fn run_workers(
-    flow: &Flow,
+    flow: &Runner,
     config: &Orchestrator,
     prefix: &Path,
     tasks: &[Value],
     scope: &Scope,
 ) -> Result<Vec<Answer>, Error> {
-    let prefix = &prefix.then("workers");
+    let prefix = &prefix.join("workers");
     let limit = config
         .max_workers
         .map_or(tasks.len(), |limit| limit as usize);
@@ -186,12 +186,12 @@ async fn run_workers(
         async move {
             let _slot = worker_slots.acquire().await.expect("it is never closed");
             let question = Question {
-                path: prefix.then(index),
+                path: prefix.join(index),
                 agent: &config.worker,
                 input: Input::Text(task_text(task)),
                 scope: &scope,
                 tools: config.worker_tools.as_deref(),
-                conduct: Conduct::Work,
+                access: AccessMode::ReadWrite,
             };
             flow.ask(question).await
         }
@@ -201,9 +201,9 @@ async fn run_workers(
 
 /// Asks a human; later steps see the answer.
 async fn ask_review(
-    flow: &Flow,
+    flow: &Runner,
     path: &Path,
-    review: &Person,
+    review: &HumanQuestion,
     scope: &Scope,
     shown: &Scope,
 ) -> Result<Scope, Error> {
@@ -214,7 +214,7 @@ async fn ask_review(
 /// Runs a step that joins the results. Without an input it gets the previous join's answer, or the
 /// results.
 async fn run_join(
-    flow: &Flow,
+    flow: &Runner,
     path: Path,
     step: &Step,
     before: Option<Answer>,
@@ -229,7 +229,7 @@ async fn run_join(
     sequence::run_one(flow, path, step, default_input, scope).await
 }
 
-async fn render_results(flow: &Flow, done: &[Done]) -> Result<String, Error> {
+async fn render_results(flow: &Runner, done: &[Done]) -> Result<String, Error> {
     let mut listed = String::new();
     for (index, work) in done.iter().enumerate() {
         let between = if index == 0 { "" } else { "\n\n" };

@@ -7,11 +7,11 @@ use segno_core::step::Path;
 use super::{Ending, concurrent, sequence};
 use crate::answers::{Answer, Source};
 use crate::error::Error;
-use crate::flow::{Flow, Input};
 use crate::scope::{Map, TemplateValue};
 use crate::spec::{Branch, Parallel};
+use crate::steps::{Input, Runner};
 
-pub(super) async fn run(flow: &Flow, config: &Parallel) -> Result<Ending, Error> {
+pub(super) async fn run(flow: &Runner, config: &Parallel) -> Result<Ending, Error> {
     let steps: usize = config
         .branches
         .iter()
@@ -20,7 +20,7 @@ pub(super) async fn run(flow: &Flow, config: &Parallel) -> Result<Ending, Error>
     flow.observer
         .planned(steps + usize::from(config.reduce.is_some()));
     let work = config.branches.iter().map(|branch| async {
-        let prefix = Path::first("branches").then(&branch.id);
+        let prefix = Path::root("branches").join(&branch.id);
         sequence::run(flow, Some(&prefix), &branch.steps, &flow.scope).await
     });
     let endings = concurrent::run_all(flow, work).await?;
@@ -38,7 +38,7 @@ pub(super) async fn run(flow: &Flow, config: &Parallel) -> Result<Ending, Error>
     let scope = flow
         .scope
         .with([("branches", TemplateValue::from(branches))]);
-    let path = Path::first("reduce");
+    let path = Path::root("reduce");
     let text = if flow.will_skip(&path) {
         String::new()
     } else {
@@ -56,7 +56,7 @@ pub(super) async fn run(flow: &Flow, config: &Parallel) -> Result<Ending, Error>
 }
 
 /// The answers of all branches, sorted by branch id.
-async fn joined(flow: &Flow, mut answers: Vec<(&Branch, Answer)>) -> Result<String, Error> {
+async fn joined(flow: &Runner, mut answers: Vec<(&Branch, Answer)>) -> Result<String, Error> {
     answers.sort_by_key(|(branch, _)| branch.id.as_str());
     let mut joined = String::new();
     for (branch, answer) in answers {

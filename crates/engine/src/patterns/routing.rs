@@ -1,6 +1,6 @@
 //! An agent chooses which steps follow.
 
-use segno_core::agent::Conduct;
+use segno_core::agent::AccessMode;
 use segno_core::step::Path;
 use serde_json::Value;
 
@@ -8,11 +8,11 @@ use super::structured_output::{StructuredQuestion, Wording, ask_structured, find
 use super::{Ending, sequence};
 use crate::answers::Answer;
 use crate::error::Error;
-use crate::flow::Flow;
 use crate::scope::TemplateValue;
 use crate::spec::{Route, Routing};
+use crate::steps::Runner;
 
-pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> {
+pub(super) async fn run(flow: &Runner, config: &Routing) -> Result<Ending, Error> {
     let names: Vec<String> = config
         .routes
         .iter()
@@ -23,7 +23,7 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
         names.join(", ")
     );
     let structured = StructuredQuestion {
-        path: Path::first("router"),
+        path: Path::root("router"),
         agent: &config.agent,
         input: match &config.input {
             Some(source) => Wording::Template(source),
@@ -33,10 +33,10 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
         alone: "the JSON",
         retries: config.max_retries,
         scope: &flow.scope,
-        conduct: Conduct::Work,
+        conduct: AccessMode::ReadWrite,
     };
     let (name, answer) = ask_structured(flow, structured, parse_route).await?;
-    let unknown = |path: &Path, name: &str| Error::Unusable {
+    let unknown = |path: &Path, name: &str| Error::UnusableAnswer {
         name: flow.name.clone(),
         path: path.clone(),
         agent: config.agent.clone(),
@@ -44,9 +44,9 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
         reason: format!("there is no route `{name}`, only {}", names.join(", ")),
     };
     let find = |name: &str| config.routes.iter().find(|route| route.name == name);
-    let mut route = find(&name).ok_or_else(|| unknown(&Path::first("router"), &name))?;
+    let mut route = find(&name).ok_or_else(|| unknown(&Path::root("router"), &name))?;
     if let Some(review) = &config.review {
-        let path = Path::first("review");
+        let path = Path::root("review");
         let scope = flow.scope.with(router_values(config, route, answer));
         let said = flow.ask_human(&path, review, &scope).await?;
         let said = flow.text(said).await?;
@@ -62,7 +62,7 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
                     .and_then(|name| {
                         find(name).or_else(|| config.routes.iter().find(|route| same(route, name)))
                     })
-                    .ok_or_else(|| Error::NotAnAnswer {
+                    .ok_or_else(|| Error::InvalidAnswer {
                         path,
                         answer: other.to_owned(),
                         reason: format!(
@@ -74,7 +74,7 @@ pub(super) async fn run(flow: &Flow, config: &Routing) -> Result<Ending, Error> 
         };
     }
     let scope = flow.scope.with(router_values(config, route, answer));
-    let path = Path::first("routes").then(&route.name);
+    let path = Path::root("routes").join(&route.name);
     let ending = sequence::run(flow, Some(&path), &route.steps, &scope).await?;
     let more = [
         ("chosen_route", TemplateValue::from(route.name.as_str())),

@@ -1,27 +1,27 @@
 //! Runs steps in order: a chain, a route, a branch. Also runs a single step, for agent or human.
 
-use segno_core::agent::Conduct;
+use segno_core::agent::AccessMode;
 use segno_core::step::Path;
 
 use super::Ending;
 use crate::answers::Answer;
 use crate::error::Error;
-use crate::flow::{Flow, Input, Question};
 use crate::scope::{List, Scope, TemplateValue};
-use crate::spec::{Person, Step};
+use crate::spec::{HumanQuestion, Step};
+use crate::steps::{Input, Question, Runner};
 
 /// Runs steps one after the other, below `place` if there is one. Each sees the earlier answers as
 /// `steps[n]`, the last of them as `last_response`, and the last human answer as `hitl_response`. A
 /// step without an input gets the answer of the step before it.
 pub(super) async fn run(
-    flow: &Flow,
+    flow: &Runner,
     prefix: Option<&Path>,
     steps: &[Step],
     outer: &Scope,
 ) -> Result<Ending, Error> {
     let prefix = match prefix {
-        Some(prefix) => prefix.then("steps"),
-        None => Path::first("steps"),
+        Some(prefix) => prefix.join("steps"),
+        None => Path::root("steps"),
     };
     let done = List::default();
     let scope = outer
@@ -29,7 +29,7 @@ pub(super) async fn run(
         .remembering([]);
     let (mut last, mut human_answer) = (None, None);
     for (index, step) in steps.iter().enumerate() {
-        let path = prefix.then(index);
+        let path = prefix.join(index);
         let step_scope = scope.with(named([
             ("last_response", last),
             ("hitl_response", human_answer),
@@ -40,7 +40,7 @@ pub(super) async fn run(
             ("index", TemplateValue::from(index)),
             ("agent", step.agent().into()),
         ];
-        if let Step::Person(human_step) = step {
+        if let Step::Human(human_step) = step {
             fields.extend(question_fields(human_step));
             human_answer = Some(answer);
         }
@@ -62,14 +62,14 @@ fn named<const N: usize>(
 
 /// Runs one step. `otherwise` is the input if the spec has none.
 pub(super) async fn run_one(
-    flow: &Flow,
+    flow: &Runner,
     path: Path,
     step: &Step,
     default_input: Input<'_>,
     scope: &Scope,
 ) -> Result<Answer, Error> {
     match step {
-        Step::Person(human_step) => flow.ask_human(&path, human_step, scope).await,
+        Step::Human(human_step) => flow.ask_human(&path, human_step, scope).await,
         Step::Agent(step) => {
             let question = Question {
                 path,
@@ -77,7 +77,7 @@ pub(super) async fn run_one(
                 input: step.input.as_deref().map_or(default_input, Input::Template),
                 scope: &scope.with_vars(&step.vars),
                 tools: step.tools.as_deref(),
-                conduct: Conduct::Work,
+                access: AccessMode::ReadWrite,
             };
             flow.ask(question).await
         }
@@ -85,7 +85,7 @@ pub(super) async fn run_one(
 }
 
 /// What templates see of a question to a human, besides its answer.
-pub(super) fn question_fields(human_step: &Person) -> [(&'static str, TemplateValue); 2] {
+pub(super) fn question_fields(human_step: &HumanQuestion) -> [(&'static str, TemplateValue); 2] {
     [
         ("type", TemplateValue::from("hitl")),
         ("prompt", TemplateValue::from(human_step.prompt.as_str())),

@@ -1,13 +1,13 @@
 //! Asks for an answer of a given shape, and repeats the question if the answer does not match.
 
-use segno_core::agent::Conduct;
+use segno_core::agent::AccessMode;
 use segno_core::step::Path;
 use serde_json::Value;
 
 use crate::answers::Answer;
 use crate::error::Error;
-use crate::flow::{Flow, Input, Question};
 use crate::scope::Scope;
+use crate::steps::{Input, Question, Runner};
 
 /// A question whose answer must have a given shape.
 pub(super) struct StructuredQuestion<'a> {
@@ -23,7 +23,7 @@ pub(super) struct StructuredQuestion<'a> {
     pub(super) retries: u32,
     pub(super) scope: &'a Scope,
     /// What the agent may do to the workspace.
-    pub(super) conduct: Conduct,
+    pub(super) conduct: AccessMode,
 }
 
 pub(super) enum Wording<'a> {
@@ -34,7 +34,7 @@ pub(super) enum Wording<'a> {
 /// Asks until the answer can be parsed. Each repetition is a step of its own: an answer that was
 /// paid for stays in the journal, even if it is unusable.
 pub(super) async fn ask_structured<T>(
-    flow: &Flow,
+    flow: &Runner,
     structured: StructuredQuestion<'_>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<(T, Answer), Error> {
@@ -46,14 +46,14 @@ pub(super) async fn ask_structured<T>(
             Wording::Text(words) if words.is_empty() => Input::Text(more.clone()),
             Wording::Text(words) => Input::Text(format!("{words}\n\n{more}")),
         };
-        let path = structured.path.again(n);
+        let path = structured.path.nth(n);
         let question = Question {
             path: path.clone(),
             agent: structured.agent,
             input,
             scope: structured.scope,
             tools: None,
-            conduct: structured.conduct,
+            access: structured.conduct,
         };
         let answer = flow.ask(question).await?;
         let reason = match read(&flow.text(answer).await?) {
@@ -61,7 +61,7 @@ pub(super) async fn ask_structured<T>(
             Err(reason) => reason,
         };
         if n == times {
-            return Err(Error::Unusable {
+            return Err(Error::UnusableAnswer {
                 name: flow.name.clone(),
                 path,
                 agent: structured.agent.to_owned(),

@@ -9,12 +9,12 @@ use segno_core::step::Path;
 use super::{Ending, concurrent, sequence};
 use crate::answers::Answer;
 use crate::error::Error;
-use crate::flow::{Flow, Input};
 use crate::memory::Memory;
 use crate::scope::{Map, Scope, TemplateValue};
 use crate::spec::{Step, Task, Tasks};
+use crate::steps::{Input, Runner};
 
-pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
+pub(super) async fn run(flow: &Runner, config: &Tasks) -> Result<Ending, Error> {
     let tasks = &config.tasks;
     flow.observer.planned(tasks.len());
     let done = Map::new(tasks.iter().map(|task| task.id.as_str()));
@@ -75,13 +75,13 @@ pub(super) async fn run(flow: &Flow, config: &Tasks) -> Result<Ending, Error> {
 }
 
 async fn run_task(
-    flow: &Flow,
+    flow: &Runner,
     tasks: &[Task],
     task: &Task,
     given: &[(usize, Option<Answer>)],
     scope: &Scope,
 ) -> Result<Answer, Error> {
-    let path = Path::first("tasks").then(&task.id);
+    let path = Path::root("tasks").join(&task.id);
     // A task without an input works on the answers of its dependencies.
     let mut default_input = task.description.clone().unwrap_or_default();
     if let Step::Agent(step) = &task.step
@@ -105,7 +105,7 @@ fn task_fields(task: &Task, answer: Answer) -> TemplateValue {
         ("status", "success".into()),
         ("agent", task.step.agent().into()),
     ];
-    if let Step::Person(human_step) = &task.step {
+    if let Step::Human(human_step) = &task.step {
         fields.extend(sequence::question_fields(human_step));
     }
     TemplateValue::fields(fields)
@@ -124,7 +124,7 @@ fn last_human_answer(tasks: &[Task], answers: &[Option<Answer>], index: usize) -
     }
     let people = (0..tasks.len()).rev();
     people
-        .filter(|task| before[*task] && matches!(tasks[*task].step, Step::Person(_)))
+        .filter(|task| before[*task] && matches!(tasks[*task].step, Step::Human(_)))
         .find_map(|task| answers[task])
 }
 

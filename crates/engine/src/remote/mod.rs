@@ -13,17 +13,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use segno_core::announcement::{Announcement, Broken, FOLDER, LONGEST, VERSION};
 use segno_core::checkpoint::Manifest;
-use segno_core::depot::{self, Depot};
-use segno_core::letter::{Broken, FOLDER, LONGEST, Letter, VERSION};
 use segno_core::ports::Boxed;
+use segno_core::remote::{self, Remote};
 use segno_core::store::Error as StoreError;
 
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
 
-pub use pull::{Arrival, Pulled, pull};
-pub use push::{Pushed, catch_up, delete_announcement, push, push_all};
+pub use pull::{Pulled, PulledSession, pull};
+pub use push::{Pushed, delete_announcement, push, push_all, push_pending};
 pub use sweep::{Swept, sweep};
 
 /// How many objects are transferred at the same time.
@@ -34,19 +34,19 @@ const TRASH: &str = "trash";
 
 /// Where checkpoints are pushed to, and which ones.
 #[derive(Clone)]
-pub struct Storage {
-    pub depot: Arc<dyn Depot>,
+pub struct RemoteConfig {
+    pub remote: Arc<dyn Remote>,
     /// Only checkpoints with more bytes than this are pushed automatically.
-    pub above: u64,
+    pub auto_push_above: u64,
 }
 
-fn depot(world: &World) -> Result<&dyn Depot, Error> {
-    let storage = world.storage.as_ref().ok_or(Error::NoStorage)?;
-    Ok(&*storage.depot)
+fn depot(world: &Env) -> Result<&dyn Remote, Error> {
+    let storage = world.remote.as_ref().ok_or(Error::NoRemote)?;
+    Ok(&*storage.remote)
 }
 
 /// The checkpoints in the remote, oldest first; and the errors of unreadable ones.
-pub async fn list(world: &World) -> Result<(Vec<Letter>, Vec<depot::Error>), Error> {
+pub async fn list(world: &Env) -> Result<(Vec<Announcement>, Vec<remote::Error>), Error> {
     let depot = depot(world)?;
     let names = announcements(depot).await?;
     let reads: Vec<Boxed<'_, _>> = names.iter().map(|name| boxed(depot, name)).collect();
@@ -57,7 +57,7 @@ pub async fn list(world: &World) -> Result<(Vec<Letter>, Vec<depot::Error>), Err
             Ok(Some(letter)) => found.push(letter),
             // It was withdrawn meanwhile.
             Ok(None) => {}
-            Err(Error::Depot(error @ depot::Error::Damaged { .. })) => damaged.push(error),
+            Err(Error::Remote(error @ remote::Error::Damaged { .. })) => damaged.push(error),
             Err(error) => return Err(error),
         }
     }
@@ -66,25 +66,28 @@ pub async fn list(world: &World) -> Result<(Vec<Letter>, Vec<depot::Error>), Err
 }
 
 /// The names of all announcements.
-async fn announcements(depot: &dyn Depot) -> Result<Vec<String>, Error> {
+async fn announcements(depot: &dyn Remote) -> Result<Vec<String>, Error> {
     let objects = depot.list(FOLDER).await?;
     Ok(objects.into_iter().map(|object| object.name).collect())
 }
 
-fn boxed<'a>(depot: &'a dyn Depot, name: &'a str) -> Boxed<'a, Result<Option<Letter>, Error>> {
+fn boxed<'a>(
+    depot: &'a dyn Remote,
+    name: &'a str,
+) -> Boxed<'a, Result<Option<Announcement>, Error>> {
     Box::pin(read(depot, name))
 }
 
 /// Reads an announcement; `None` if it is absent.
-async fn read(depot: &dyn Depot, name: &str) -> Result<Option<Letter>, Error> {
+async fn read(depot: &dyn Remote, name: &str) -> Result<Option<Announcement>, Error> {
     let mut wrong = None;
     // A mismatch may be a transfer error, so the object is read a second time.
     for _ in 0..2 {
         let bytes = match depot.read(name, LONGEST).await {
-            Err(depot::Error::Missing { .. }) => return Ok(None),
+            Err(remote::Error::Missing { .. }) => return Ok(None),
             other => other?,
         };
-        match Letter::from_bytes(name, &bytes) {
+        match Announcement::from_bytes(name, &bytes) {
             Ok(letter) => return Ok(Some(letter)),
             Err(Broken::Newer(found)) => {
                 return Err(Error::Store(StoreError::Newer {
@@ -97,7 +100,7 @@ async fn read(depot: &dyn Depot, name: &str) -> Result<Option<Letter>, Error> {
         }
     }
     let reason = wrong.map_or_else(String::new, |broken| broken.to_string());
-    Err(Error::Depot(depot::Error::Damaged {
+    Err(Error::Remote(remote::Error::Damaged {
         place: depot.url().to_owned(),
         object: name.to_owned(),
         reason,
@@ -114,7 +117,7 @@ struct Inventory {
 }
 
 impl Inventory {
-    async fn read(depot: &dyn Depot) -> Result<Self, Error> {
+    async fn read(depot: &dyn Remote) -> Result<Self, Error> {
         let announcements = announcements(depot).await?.into_iter().collect();
         let mut parts = HashMap::new();
         for folder in ["packs", "manifests"] {
@@ -133,9 +136,9 @@ impl Inventory {
     }
 
     /// Whether every object of an announcement exists and is not marked for deletion.
-    fn has_all(&self, letter: &Letter) -> bool {
+    fn has_all(&self, letter: &Announcement) -> bool {
         letter.parts.iter().all(|part| {
-            let object = part.object();
+            let object = part.object_name();
             self.parts.get(&object) == Some(&part.bytes) && !self.marked.contains(&object)
         })
     }
@@ -143,5 +146,5 @@ impl Inventory {
 
 /// The object name of a checkpoint's announcement.
 fn name_of(manifest: &Manifest) -> String {
-    Letter::object(manifest.session, manifest.id)
+    Announcement::object_name(manifest.session, manifest.id)
 }

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, TryStreamExt};
-use segno_core::carry::{Part, Sort};
-use segno_core::checkpoint::{Manifest, papers};
-use segno_core::depot::{self, Depot};
+use segno_core::announcement::Announcement;
+use segno_core::checkpoint::{Manifest, attachments};
 use segno_core::error::{Diagnose, Kind};
-use segno_core::letter::Letter;
 use segno_core::ports::Boxed;
+use segno_core::remote::{self, Remote};
 use segno_core::snapshot::Progress;
+use segno_core::transfer::{Part, PartKind};
 
 use super::{CONCURRENT_TRANSFERS, list};
 use crate::checkpoint;
+use crate::env::Env;
 use crate::error::Error;
 use crate::import::{self, Imported, Relation};
-use crate::world::World;
 
 #[derive(Debug)]
 pub struct Pulled {
@@ -26,15 +26,15 @@ pub struct Pulled {
     /// How many objects were downloaded.
     pub fetched: u64,
     pub fetched_bytes: u64,
-    pub sessions: Vec<Arrival>,
+    pub sessions: Vec<PulledSession>,
 }
 
 /// What happened to the session of a pulled checkpoint.
 #[derive(Debug)]
-pub enum Arrival {
-    Made(Imported),
+pub enum PulledSession {
+    Created(Imported),
     /// The session exists, and is not changed.
-    Stays {
+    Existing {
         /// The newest checkpoint that was pulled.
         checkpoint: Manifest,
         /// How the local session relates to the pulled one.
@@ -47,7 +47,7 @@ pub enum Arrival {
 /// Pulls one checkpoint, all checkpoints of a session, or all. A checkpoint is stored here after
 /// everything that it references (P4).
 pub async fn pull(
-    world: &World,
+    world: &Env,
     reference: Option<&str>,
     progress: &Progress,
 ) -> Result<Pulled, Error> {
@@ -64,7 +64,7 @@ pub async fn pull(
                 return Err(match damaged.into_iter().next() {
                     // A damaged announcement may be the referenced one.
                     Some(error) => error.into(),
-                    None => Error::NotStored {
+                    None => Error::NotInRemote {
                         place: depot.url().to_owned(),
                         reference: reference.to_owned(),
                     },
@@ -95,17 +95,17 @@ pub async fn pull(
 
 /// The announcements that a reference names: that of a checkpoint, or those of a session by id or
 /// name.
-fn select(announcements: Vec<Letter>, reference: &str) -> Vec<Letter> {
+fn select(announcements: Vec<Announcement>, reference: &str) -> Vec<Announcement> {
     let wanted = reference.to_ascii_uppercase();
     let is = |id: String| wanted.len() >= 4 && (id.ends_with(&wanted) || id.starts_with(&wanted));
-    let one: Vec<&Letter> = announcements
+    let one: Vec<&Announcement> = announcements
         .iter()
         .filter(|letter| is(letter.checkpoint.id.to_string()))
         .collect();
     if let [one] = one[..] {
         return vec![one.clone()];
     }
-    let of_session = |letter: &Letter| {
+    let of_session = |letter: &Announcement| {
         let named = letter
             .name
             .as_ref()
@@ -116,7 +116,7 @@ fn select(announcements: Vec<Letter>, reference: &str) -> Vec<Letter> {
 }
 
 /// Every object once, in the order in which they can be stored.
-fn ordered(announcements: &[Letter], parts: &BTreeSet<Part>) -> Vec<Part> {
+fn ordered(announcements: &[Announcement], parts: &BTreeSet<Part>) -> Vec<Part> {
     let mut left = parts.clone();
     let all = announcements.iter().flat_map(|letter| &letter.parts);
     all.filter(|part| left.remove(part)).copied().collect()
@@ -125,17 +125,17 @@ fn ordered(announcements: &[Letter], parts: &BTreeSet<Part>) -> Vec<Part> {
 /// Downloads the missing objects, several at a time; manifests one after the other, because they
 /// build on each other.
 async fn fetch(
-    world: &World,
-    depot: &dyn Depot,
+    world: &Env,
+    depot: &dyn Remote,
     parts: Vec<Part>,
     progress: &Progress,
 ) -> Result<(u64, u64), Error> {
-    let missing = world.snapshots.lacking(parts).await?;
+    let missing = world.snapshots.missing_parts(parts).await?;
     let total: u64 = missing.iter().map(|part| part.bytes).sum();
     let count = missing.len() as u64;
     let (manifests, packs): (Vec<Part>, Vec<Part>) = missing
         .into_iter()
-        .partition(|part| part.sort == Sort::Manifest);
+        .partition(|part| part.kind == PartKind::Manifest);
     let mut done = 0;
     for part in manifests {
         done += download(world, depot, part).await?;
@@ -153,22 +153,22 @@ async fn fetch(
     Ok((count, total))
 }
 
-fn boxed<'a>(world: &'a World, depot: &'a dyn Depot, part: Part) -> Boxed<'a, Result<u64, Error>> {
+fn boxed<'a>(world: &'a Env, depot: &'a dyn Remote, part: Part) -> Boxed<'a, Result<u64, Error>> {
     Box::pin(download(world, depot, part))
 }
 
 /// Downloads an object and stores it. Retries once if the object is damaged, because that may be a
 /// transfer error. Returns its size.
-async fn download(world: &World, depot: &dyn Depot, part: Part) -> Result<u64, Error> {
-    let object = part.object();
+async fn download(world: &Env, depot: &dyn Remote, part: Part) -> Result<u64, Error> {
+    let object = part.object_name();
     let mut is_second = false;
     loop {
-        let draft = world.snapshots.draft().await?;
+        let draft = world.snapshots.new_draft().await?;
         depot.download(&object, part.bytes, &draft.path).await?;
-        match world.snapshots.adopt(part, draft).await {
+        match world.snapshots.import_part(part, draft).await {
             Err(error) if error.kind() == Kind::Damaged && !is_second => is_second = true,
             Err(error) if error.kind() == Kind::Damaged => {
-                return Err(Error::Depot(depot::Error::Damaged {
+                return Err(Error::Remote(remote::Error::Damaged {
                     place: depot.url().to_owned(),
                     object,
                     reason: error.message,
@@ -180,7 +180,10 @@ async fn download(world: &World, depot: &dyn Depot, part: Part) -> Result<u64, E
 }
 
 /// Creates the sessions that are not here, each from its newest checkpoint.
-async fn sessions(world: &World, announcements: &[Letter]) -> Result<Vec<Arrival>, Error> {
+async fn sessions(
+    world: &Env,
+    announcements: &[Announcement],
+) -> Result<Vec<PulledSession>, Error> {
     let mut newest: Vec<&Manifest> = Vec::new();
     for letter in announcements {
         let manifest = &letter.checkpoint;
@@ -195,29 +198,31 @@ async fn sessions(world: &World, announcements: &[Letter]) -> Result<Vec<Arrival
     for manifest in newest {
         world
             .snapshots
-            .enlist(manifest.snapshots().collect())
+            .register_snapshots(manifest.snapshots().collect())
             .await?;
         arrivals.push(arrive(world, manifest).await?);
     }
     Ok(arrivals)
 }
 
-async fn arrive(world: &World, manifest: &Manifest) -> Result<Arrival, Error> {
-    let Some(digest) = manifest.papers else {
-        return Ok(Arrival::Absent(manifest.clone()));
+async fn arrive(world: &Env, manifest: &Manifest) -> Result<PulledSession, Error> {
+    let Some(digest) = manifest.attachments else {
+        return Ok(PulledSession::Absent(manifest.clone()));
     };
-    let papers = world.snapshots.papers(digest).await?;
-    let session = papers.into_iter().find(|(name, _)| name == papers::SESSION);
+    let papers = world.snapshots.attachments(digest).await?;
+    let session = papers
+        .into_iter()
+        .find(|(name, _)| name == attachments::SESSION);
     let Some((_, bytes)) = session else {
-        return Ok(Arrival::Absent(manifest.clone()));
+        return Ok(PulledSession::Absent(manifest.clone()));
     };
     let bundle = import::read(
         &format!("the session of checkpoint {}", manifest.id),
         &bytes,
     )?;
     match import::import(world, bundle, None, |_, _| {}).await {
-        Ok(imported) => Ok(Arrival::Made(imported)),
-        Err(Error::Exists { relation, .. }) => Ok(Arrival::Stays {
+        Ok(imported) => Ok(PulledSession::Created(imported)),
+        Err(Error::SessionExists { relation, .. }) => Ok(PulledSession::Existing {
             checkpoint: manifest.clone(),
             relation,
         }),
@@ -228,9 +233,9 @@ async fn arrive(world: &World, manifest: &Manifest) -> Result<Arrival, Error> {
 /// Stores the manifests of checkpoints whose files are all here. Existing manifests are not
 /// changed.
 async fn put_manifests(
-    world: &World,
-    depot: &dyn Depot,
-    announcements: &[Letter],
+    world: &Env,
+    depot: &dyn Remote,
+    announcements: &[Announcement],
 ) -> Result<u64, Error> {
     let (kept, _) = checkpoint::list(world, None).await?;
     let existing: BTreeSet<_> = kept.iter().map(|manifest| manifest.id).collect();
@@ -239,7 +244,7 @@ async fn put_manifests(
         let manifest = &letter.checkpoint;
         world
             .snapshots
-            .enlist(manifest.snapshots().collect())
+            .register_snapshots(manifest.snapshots().collect())
             .await?;
         if !existing.contains(&manifest.id) {
             let origin = Some(depot.url().to_owned());

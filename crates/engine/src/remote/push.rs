@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use futures_util::{StreamExt, TryStreamExt};
-use segno_core::carry::{Load, Part};
-use segno_core::checkpoint::{Manifest, papers};
-use segno_core::depot::{self, Depot, Put};
+use segno_core::announcement::{self, Announcement};
+use segno_core::checkpoint::{Manifest, attachments};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::Head;
-use segno_core::letter::{self, Letter};
 use segno_core::ports::Boxed;
+use segno_core::remote::{self, Put, Remote};
 use segno_core::snapshot::Progress;
 use segno_core::store::Error as StoreError;
+use segno_core::transfer::{Part, PartSet};
 
 use super::{CONCURRENT_TRANSFERS, Inventory, TRASH, name_of, read};
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
 use crate::{checkpoint, export};
 
 /// A checkpoint in the remote.
@@ -32,11 +32,7 @@ pub struct Pushed {
 
 /// Pushes a checkpoint. Existing objects are not uploaded again, so an interrupted push continues
 /// where it stopped. The announcement is put last.
-pub async fn push(
-    world: &World,
-    manifest: &Manifest,
-    progress: &Progress,
-) -> Result<Pushed, Error> {
+pub async fn push(world: &Env, manifest: &Manifest, progress: &Progress) -> Result<Pushed, Error> {
     let inventory = Inventory::read(super::depot(world)?).await?;
     push_into(world, manifest, &inventory, progress).await
 }
@@ -44,14 +40,17 @@ pub async fn push(
 /// Pushes the checkpoints of this installation that the remote lacks, of one session or of all,
 /// oldest first.
 pub async fn push_all(
-    world: &World,
+    world: &Env,
     session: Option<SessionId>,
     progress: &Progress,
 ) -> Result<Vec<Pushed>, Error> {
-    let above = world.storage.as_ref().map_or(0, |storage| storage.above);
+    let above = world
+        .remote
+        .as_ref()
+        .map_or(0, |storage| storage.auto_push_above);
     let inventory = Inventory::read(super::depot(world)?).await?;
     let mut pushed = Vec::new();
-    for kept in world.store.kept(session).await? {
+    for kept in world.store.list_checkpoints(session).await? {
         // A damaged checkpoint cannot be pushed; `checkpoint::list` reports it.
         let Ok(manifest) = kept else { continue };
         let is_ours = manifest.origin.is_none() && manifest.pruned.is_none();
@@ -65,12 +64,12 @@ pub async fn push_all(
 
 /// Runs after a checkpoint was created: pushes it, and those of the session that could not be
 /// pushed before. Does nothing without a remote.
-pub fn catch_up<'a>(
-    world: &'a World,
+pub fn push_pending<'a>(
+    world: &'a Env,
     session: SessionId,
     progress: &'a Progress,
 ) -> Boxed<'a, Result<Vec<Pushed>, Error>> {
-    match world.storage {
+    match world.remote {
         Some(_) => Box::pin(push_all(world, Some(session), progress)),
         None => Box::pin(std::future::ready(Ok(Vec::new()))),
     }
@@ -78,17 +77,17 @@ pub fn catch_up<'a>(
 
 /// Deletes the announcement of a checkpoint that this installation pushed. The next sweeps delete
 /// its objects.
-pub async fn delete_announcement(world: &World, manifest: &Manifest) -> Result<(), Error> {
-    match &world.storage {
+pub async fn delete_announcement(world: &Env, manifest: &Manifest) -> Result<(), Error> {
+    match &world.remote {
         Some(storage) if manifest.origin.is_none() => {
-            Ok(storage.depot.delete(&name_of(manifest)).await?)
+            Ok(storage.remote.delete(&name_of(manifest)).await?)
         }
         _ => Ok(()),
     }
 }
 
 async fn push_into(
-    world: &World,
+    world: &Env,
     manifest: &Manifest,
     inventory: &Inventory,
     progress: &Progress,
@@ -108,10 +107,13 @@ async fn push_into(
         });
     }
     let (manifest, session) = attach_session(world, manifest).await?;
-    let load = world.snapshots.load(manifest.snapshots().collect()).await?;
+    let load = world
+        .snapshots
+        .collect_parts(manifest.snapshots().collect())
+        .await?;
     let (sent, sent_bytes) = send(depot, &load, inventory, progress).await?;
-    let letter = Letter {
-        segno_letter: letter::VERSION,
+    let letter = Announcement {
+        segno_announcement: announcement::VERSION,
         name: session,
         checkpoint: Manifest {
             origin: None,
@@ -136,19 +138,19 @@ async fn push_into(
 /// Adds the session to the attachments of a checkpoint, up to its position, so that a pull can
 /// create it on another machine. A deleted session is not pushed.
 async fn attach_session(
-    world: &World,
+    world: &Env,
     manifest: &Manifest,
 ) -> Result<(Manifest, Option<Name>), Error> {
     let summary = match world.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok((manifest.clone(), None)),
         other => other?,
     };
-    let mut all = match manifest.papers {
-        Some(papers) => world.snapshots.papers(papers).await?,
+    let mut all = match manifest.attachments {
+        Some(papers) => world.snapshots.attachments(papers).await?,
         None => Vec::new(),
     };
     let name = Some(summary.name.clone());
-    if all.iter().any(|(name, _)| name == papers::SESSION) || manifest.journal.seq.0 == 0 {
+    if all.iter().any(|(name, _)| name == attachments::SESSION) || manifest.journal.seq.0 == 0 {
         return Ok((manifest.clone(), name));
     }
     let until = Head {
@@ -157,9 +159,9 @@ async fn attach_session(
     };
     let running = until != summary.head;
     let session = export::up_to(world, &summary, until, running, |_, _| {}).await?;
-    all.push((papers::SESSION.to_owned(), session.bytes));
+    all.push((attachments::SESSION.to_owned(), session.bytes));
     let manifest = Manifest {
-        papers: Some(world.snapshots.keep(all).await?),
+        attachments: Some(world.snapshots.put_files(all).await?),
         ..manifest.clone()
     };
     checkpoint::put_manifest(world, &manifest).await?;
@@ -169,13 +171,13 @@ async fn attach_session(
 /// Uploads the objects that the remote lacks, several at a time, and unmarks those marked for
 /// deletion. Returns how many were uploaded, and their size.
 async fn send(
-    depot: &dyn Depot,
-    load: &Load,
+    depot: &dyn Remote,
+    load: &PartSet,
     inventory: &Inventory,
     progress: &Progress,
 ) -> Result<(u64, u64), Error> {
     for (part, _) in &load.parts {
-        let object = part.object();
+        let object = part.object_name();
         if inventory.marked.contains(&object) {
             depot.delete(&format!("{TRASH}/{object}")).await?;
         }
@@ -199,8 +201,8 @@ async fn send(
     Ok((sent, sent_bytes))
 }
 
-fn missing<'a>(load: &'a Load, inventory: &Inventory) -> Vec<(Part, &'a Path)> {
-    let is_there = |part: &Part| inventory.parts.get(&part.object()) == Some(&part.bytes);
+fn missing<'a>(load: &'a PartSet, inventory: &Inventory) -> Vec<(Part, &'a Path)> {
+    let is_there = |part: &Part| inventory.parts.get(&part.object_name()) == Some(&part.bytes);
     let missing = load.parts.iter().filter(|(part, _)| !is_there(part));
     missing
         .map(|(part, path)| (*part, path.as_path()))
@@ -208,22 +210,26 @@ fn missing<'a>(load: &'a Load, inventory: &Inventory) -> Vec<(Part, &'a Path)> {
 }
 
 fn upload<'a>(
-    depot: &'a dyn Depot,
+    depot: &'a dyn Remote,
     part: Part,
     path: &'a Path,
 ) -> Boxed<'a, Result<(Part, Put), Error>> {
-    Box::pin(async move { Ok((part, depot.upload(&part.object(), path).await?)) })
+    Box::pin(async move { Ok((part, depot.upload(&part.object_name(), path).await?)) })
 }
 
 /// Puts an announcement. An existing one stays if it is complete; one that is unreadable, or
 /// references absent objects, is replaced.
-async fn put_announcement(depot: &dyn Depot, name: &str, letter: &Letter) -> Result<(), Error> {
+async fn put_announcement(
+    depot: &dyn Remote,
+    name: &str,
+    letter: &Announcement,
+) -> Result<(), Error> {
     if depot.create(name, letter.to_bytes()).await? == Put::New {
         return Ok(());
     }
     match read(depot, name).await {
         Ok(Some(found)) if Inventory::read(depot).await?.has_all(&found) => return Ok(()),
-        Ok(_) | Err(Error::Depot(depot::Error::Damaged { .. })) => {}
+        Ok(_) | Err(Error::Remote(remote::Error::Damaged { .. })) => {}
         Err(error) => return Err(error),
     }
     depot.delete(name).await?;

@@ -9,14 +9,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use segno_core::depot::{Depot, Object};
-use segno_core::letter::Letter;
+use segno_core::announcement::Announcement;
+use segno_core::remote::{Object, Remote};
 use segno_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Inventory, TRASH, announcements, list, name_of, read};
+use crate::env::Env;
 use crate::error::Error;
-use crate::world::World;
 
 /// How long a sweep relies on the announcements that it has read.
 const MAX_AGE_OF_LIST: Duration = Duration::from_mins(10);
@@ -40,7 +40,7 @@ struct DeletionMark {
 /// Deletes objects that were marked at least `grace` ago and are still unreferenced; marks those
 /// that are unreferenced now. Deletes nothing while an announcement is unreadable, because its
 /// references are unknown.
-pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
+pub async fn sweep(world: &Env, grace: Duration) -> Result<Swept, Error> {
     let depot = super::depot(world)?;
     let inventory = Inventory::read(depot).await?;
     let marks = depot.list(TRASH).await?;
@@ -80,7 +80,7 @@ pub async fn sweep(world: &World, grace: Duration) -> Result<Swept, Error> {
 }
 
 /// All objects that announcements reference.
-async fn needed(world: &World, depot: &dyn Depot) -> Result<HashSet<String>, Error> {
+async fn needed(world: &Env, depot: &dyn Remote) -> Result<HashSet<String>, Error> {
     let (found, damaged) = list(world).await?;
     if let Some(error) = damaged.into_iter().next() {
         return Err(error.into());
@@ -111,14 +111,17 @@ fn unreferenced<'a>(inventory: &'a Inventory, needed: &HashSet<String>) -> Vec<&
     unreferenced
 }
 
-fn objects(letter: &Letter) -> impl Iterator<Item = String> {
-    letter.parts.iter().map(segno_core::carry::Part::object)
+fn objects(letter: &Announcement) -> impl Iterator<Item = String> {
+    letter
+        .parts
+        .iter()
+        .map(segno_core::transfer::Part::object_name)
 }
 
 /// Whether a mark is older than the grace period, by the remote's clock and by its own time, and
 /// still exists.
 async fn grace_is_over(
-    depot: &dyn Depot,
+    depot: &dyn Remote,
     mark: &Object,
     now: Timestamp,
     grace: Duration,
@@ -131,7 +134,7 @@ async fn grace_is_over(
         Ok(bytes) => {
             Ok(serde_json::from_slice(&bytes).is_ok_and(|mark: DeletionMark| old(mark.at)))
         }
-        Err(segno_core::depot::Error::Missing { .. }) => Ok(false),
+        Err(segno_core::remote::Error::Missing { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

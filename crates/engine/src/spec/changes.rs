@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use segno_core::step::Path;
 
-use super::outline::{Part, outline};
+use super::outline::{OutlineStep, outline};
 use super::workflow::Workflow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub struct StepChange {
 /// agent inherits from `runtime` is part of the agent. The values of inputs are not compared.
 pub fn changed_steps(old: &Workflow, new: &Workflow) -> Vec<StepChange> {
     let (was, is) = (outline(old), outline(new));
-    let known: HashMap<&Path, &Part> = was.iter().map(|part| (&part.path, part)).collect();
+    let known: HashMap<&Path, &OutlineStep> = was.iter().map(|part| (&part.path, part)).collect();
     let still: HashSet<&Path> = is.iter().map(|part| &part.path).collect();
-    let same = |before: &Part, now: &Part| {
-        let agent = |workflow: &Workflow, part: &Part| {
+    let same = |before: &OutlineStep, now: &OutlineStep| {
+        let agent = |workflow: &Workflow, part: &OutlineStep| {
             let name = part.agent.as_ref()?;
             workflow.agents.get(name).cloned()
         };

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::node::{Entry, Node, Tree};
 use super::problem::{Fault, Problem, nearest};
 use super::security::Guardrails;
-use super::tools::Declared;
+use super::tools::DeclaredTools;
 use crate::template::{self, Templates};
 
 /// Names become parts of paths, which must stay readable.
@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 128;
 #[derive(Default)]
 pub(super) struct ParseState {
     pub(super) problems: RefCell<Vec<Problem>>,
-    pub(super) declared: OnceCell<Declared>,
+    pub(super) declared: OnceCell<DeclaredTools>,
     pub(super) guardrails: OnceCell<Guardrails>,
     templates: Templates,
 }
@@ -71,8 +71,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// The tools that the spec declares; empty until `tools` is read.
-    pub(super) fn declared(&self) -> &'a Declared {
-        self.state.declared.get_or_init(Declared::default)
+    pub(super) fn declared(&self) -> &'a DeclaredTools {
+        self.state.declared.get_or_init(DeclaredTools::default)
     }
 
     pub(super) fn guardrails(&self) -> &'a Guardrails {

@@ -19,14 +19,14 @@ const DEFAULT_WITHIN: Duration = Duration::from_secs(20);
 
 /// The agent that extracts notes from a conversation, and its time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct HandoffReader {
     /// An agent of the spec.
     pub reader: String,
     /// The time limit for all of the reading.
     pub within: Duration,
 }
 
-impl Reading {
+impl HandoffReader {
     pub(super) fn read(cursor: &Cursor<'_>, agents: &BTreeMap<String, Agent>) -> Self {
         let fields = cursor.fields(&KEYS);
         let reader = fields.read("reader", |cursor| {

@@ -46,25 +46,25 @@ pub use binding::bind;
 pub use changes::{Change, StepChange, changed_steps};
 pub use context::{Compaction, ContextPolicy, Notes, NotesFormat};
 pub use environment::{Environment, Secret, Source};
-pub use handoff::Reading;
+pub use handoff::HandoffReader;
 pub use inputs::{Input, Inputs, Type};
-pub use outline::{After, Part, outline};
+pub use outline::{OutlineStep, Predecessor, outline};
 pub use outputs::{Artifact, PathError, checked_artifact_path};
 pub(crate) use pattern::find_cycle;
 pub use pattern::{
-    AgentStep, Approve, Branch, Chain, Choice, Edge, Evaluator, Goal, Graph, Node, Orchestrator,
-    Parallel, Pattern, Person, Plan, Route, Routing, Step, Task, Tasks, Worktree,
+    AgentStep, Approve, Branch, Chain, Choice, Edge, Evaluator, Goal, Graph, HumanQuestion, Node,
+    Orchestrator, Parallel, Pattern, Plan, Route, Routing, Step, Task, Tasks, Worktree,
 };
-pub use pauses::Pauses;
+pub use pauses::PausePolicy;
 pub(crate) use problem::similar;
 pub use problem::{Fault, Problem, Problems};
 pub use provider::{Api, Inference, Provider, Vendor};
-pub use references::Files;
+pub use references::FileReader;
 pub use runtime::{Budgets, Runtime};
 pub use schema::Schema;
 pub use security::Guardrails;
 pub use skills::Skill;
 pub use telemetry::Telemetry;
-pub use tools::{Declared, Executor, Server, Transport, native as native_tools};
+pub use tools::{DeclaredTools, Executor, Server, Transport, native as native_tools};
 pub(crate) use workflow::as_json;
-pub use workflow::{Checkpoints, ContextFull, OnLimit, Patience, Workflow, load, parse};
+pub use workflow::{Checkpoints, ContextFull, OnLimit, RateLimitPolicy, Workflow, load, parse};

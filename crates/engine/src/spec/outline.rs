@@ -8,27 +8,27 @@ use super::workflow::Workflow;
 /// A step of a workflow, as its spec defines it. If a step can run several times, the path is that
 /// of the first time, without a number.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct OutlineStep {
     pub path: Path,
     /// The agent; `None` for a human step.
     pub agent: Option<String>,
     /// The definition of the step in the spec, as one text for comparison.
     pub definition: String,
     /// The steps that it follows.
-    pub after: Vec<After>,
+    pub after: Vec<Predecessor>,
     /// The tools of the step, if it overrides those of its agent.
     pub tools: Option<Vec<String>>,
 }
 
 /// A step that another step follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct After {
+pub struct Predecessor {
     pub path: Path,
     /// The condition; `None` if it always follows.
     pub when: Option<String>,
 }
 
-impl After {
+impl Predecessor {
     fn when(path: &Path, when: impl Into<String>) -> Self {
         Self {
             path: path.clone(),
@@ -37,18 +37,18 @@ impl After {
     }
 }
 
-impl From<Path> for After {
+impl From<Path> for Predecessor {
     fn from(path: Path) -> Self {
         Self { path, when: None }
     }
 }
 
 /// The steps of a workflow, in the order of its spec.
-pub fn outline(workflow: &Workflow) -> Vec<Part> {
+pub fn outline(workflow: &Workflow) -> Vec<OutlineStep> {
     match &workflow.pattern {
         Pattern::Chain(chain) => sequence(None, &chain.steps, Vec::new()),
         Pattern::Workflow(tasks) => {
-            let path = |index: usize| Path::first("tasks").then(&tasks.tasks[index].id);
+            let path = |index: usize| Path::root("tasks").join(&tasks.tasks[index].id);
             let tasks = tasks.tasks.iter().enumerate();
             tasks
                 .map(|(index, task)| {
@@ -61,18 +61,17 @@ pub fn outline(workflow: &Workflow) -> Vec<Part> {
         Pattern::Parallel(parallel) => {
             let (mut parts, mut ends) = (Vec::new(), Vec::new());
             for branch in &parallel.branches {
-                let path = Path::first("branches").then(&branch.id);
+                let path = Path::root("branches").join(&branch.id);
                 parts.extend(sequence(Some(&path), &branch.steps, Vec::new()));
                 ends.extend(parts.last().map(|part| part.path.clone().into()));
             }
             if let Some(reduce) = &parallel.reduce {
-                parts.push(step(Path::first("reduce"), reduce, ends));
+                parts.push(step(Path::root("reduce"), reduce, ends));
             }
             parts
         }
         Pattern::Evaluator(pattern) => {
-            let [producer, evaluator, review] =
-                ["producer", "evaluator", "review"].map(Path::first);
+            let [producer, evaluator, review] = ["producer", "evaluator", "review"].map(Path::root);
             let below = format!("score below {}", pattern.min_score);
             let judge = format!("{:?}", (&pattern.input, pattern.min_score));
             let mut parts = vec![
@@ -90,11 +89,11 @@ pub fn outline(workflow: &Workflow) -> Vec<Part> {
                 ),
             ];
             let again = if let Some(gate) = &pattern.review_gate {
-                let after = vec![After::when(&evaluator, below)];
+                let after = vec![Predecessor::when(&evaluator, below)];
                 parts.push(person(review.clone(), format!("{gate:?}"), after));
-                After::when(&review, "unless stopped")
+                Predecessor::when(&review, "unless stopped")
             } else {
-                After::when(&evaluator, below)
+                Predecessor::when(&evaluator, below)
             };
             parts[0].after.push(again);
             parts
@@ -105,74 +104,76 @@ pub fn outline(workflow: &Workflow) -> Vec<Part> {
     }
 }
 
-fn routing(routing: &Routing) -> Vec<Part> {
+fn routing(routing: &Routing) -> Vec<OutlineStep> {
     let asked = format!("{:?}", (&routing.input, routing.max_retries));
     let mut parts = vec![agent(
-        Path::first("router"),
+        Path::root("router"),
         &routing.agent,
         asked,
         Vec::new(),
     )];
     if let Some(review) = &routing.review {
         let after = vec![parts[0].path.clone().into()];
-        parts.push(person(Path::first("review"), format!("{review:?}"), after));
+        parts.push(person(Path::root("review"), format!("{review:?}"), after));
     }
     let last = parts[parts.len() - 1].path.clone();
     for route in &routing.routes {
-        let path = Path::first("routes").then(&route.name);
-        let chosen = After::when(&last, route.name.as_str());
+        let path = Path::root("routes").join(&route.name);
+        let chosen = Predecessor::when(&last, route.name.as_str());
         parts.extend(sequence(Some(&path), &route.steps, vec![chosen]));
     }
     parts
 }
 
-fn orchestrator(pattern: &Orchestrator) -> Vec<Part> {
+fn orchestrator(pattern: &Orchestrator) -> Vec<OutlineStep> {
     let asked = format!("{:?}", (&pattern.input, pattern.min_workers));
     let mut parts = vec![agent(
-        Path::first("orchestrator"),
+        Path::root("orchestrator"),
         &pattern.agent,
         asked,
         Vec::new(),
     )];
-    let last = |parts: &[Part]| vec![parts[parts.len() - 1].path.clone().into()];
+    let last = |parts: &[OutlineStep]| vec![parts[parts.len() - 1].path.clone().into()];
     if let Some(review) = &pattern.decomposition_review {
-        let path = Path::first("decomposition_review");
+        let path = Path::root("decomposition_review");
         let review = person(path, format!("{review:?}"), last(&parts));
         parts.push(review);
     }
-    let workers = Path::first("workers");
+    let workers = Path::root("workers");
     let asked = format!("{:?}", pattern.worker_tools);
-    parts.push(Part {
+    parts.push(OutlineStep {
         tools: pattern.worker_tools.clone(),
         ..agent(workers.clone(), &pattern.worker, asked, last(&parts))
     });
     if pattern.max_rounds > 1 {
-        let again = After::when(&workers, format!("up to {} rounds", pattern.max_rounds));
+        let again = Predecessor::when(&workers, format!("up to {} rounds", pattern.max_rounds));
         parts[0].after.push(again);
     }
     if let Some(review) = &pattern.reduce_review {
-        let path = Path::first("reduce_review");
+        let path = Path::root("reduce_review");
         let review = person(path, format!("{review:?}"), last(&parts));
         parts.push(review);
     }
     for (name, join) in [("reduce", &pattern.reduce), ("writeup", &pattern.writeup)] {
         if let Some(join) = join {
-            let part = step(Path::first(name), join, last(&parts));
+            let part = step(Path::root(name), join, last(&parts));
             parts.push(part);
         }
     }
     parts
 }
 
-fn graph(graph: &Graph) -> Vec<Part> {
-    let path = |index: usize| Path::first("nodes").then(&graph.nodes[index].id);
-    let ways = |from: usize, to: usize| -> Vec<After> {
+fn graph(graph: &Graph) -> Vec<OutlineStep> {
+    let path = |index: usize| Path::root("nodes").join(&graph.nodes[index].id);
+    let ways = |from: usize, to: usize| -> Vec<Predecessor> {
         match graph.edges.get(&from) {
             Some(Edge::To(there)) if *there == to => vec![path(from).into()],
             Some(Edge::Choose(choices)) => choices
                 .iter()
                 .filter(|choice| choice.to == to)
-                .map(|choice| After::when(&path(from), choice.when.as_deref().unwrap_or("else")))
+                .map(|choice| {
+                    Predecessor::when(&path(from), choice.when.as_deref().unwrap_or("else"))
+                })
                 .collect(),
             _ => Vec::new(),
         }
@@ -188,18 +189,18 @@ fn graph(graph: &Graph) -> Vec<Part> {
 
 /// Either the planning step and generic task steps, or the known tasks. Git operations are not
 /// listed.
-fn plan(plan: &Plan) -> Vec<Part> {
+fn plan(plan: &Plan) -> Vec<OutlineStep> {
     let Some(list) = &plan.tasks else {
-        let planner = Path::first("plan").then("planner");
+        let planner = Path::root("plan").join("planner");
         let asked = format!("{:?}", plan.issue);
         let mut parts = vec![agent(planner.clone(), &plan.planner, asked, Vec::new())];
         if plan.approve != Approve::None {
             let after = vec![planner.into()];
-            let path = Path::first("plan").then("approval");
+            let path = Path::root("plan").join("approval");
             parts.push(person(path, "a plan".to_owned(), after));
         }
         let last = parts[parts.len() - 1].path.clone();
-        let work = Path::first("tasks").then("work");
+        let work = Path::root("tasks").join("work");
         parts.push(agent(
             work.clone(),
             &plan.agent,
@@ -207,12 +208,12 @@ fn plan(plan: &Plan) -> Vec<Part> {
             vec![last.into()],
         ));
         if let Some(reviewer) = &plan.reviewer {
-            let path = Path::first("tasks").then("review");
+            let path = Path::root("tasks").join("review");
             parts.push(agent(path, reviewer, String::new(), vec![work.into()]));
         }
         return parts;
     };
-    let path = |index: usize| Path::first("tasks").then(&list.tasks[index].id);
+    let path = |index: usize| Path::root("tasks").join(&list.tasks[index].id);
     let mut parts = Vec::new();
     for (index, task) in list.tasks.iter().enumerate().filter(|(_, task)| !task.done) {
         let last = |before: &usize| {
@@ -221,13 +222,13 @@ fn plan(plan: &Plan) -> Vec<Part> {
             } else {
                 "work"
             };
-            After::from(path(*before).then(step))
+            Predecessor::from(path(*before).join(step))
         };
         let needed = task
             .depends_on
             .iter()
             .filter(|before| !list.tasks[**before].done);
-        let work = path(index).then("work");
+        let work = path(index).join("work");
         let asked = format!("{:?}", (&task.title, &task.description));
         parts.push(agent(
             work.clone(),
@@ -236,7 +237,7 @@ fn plan(plan: &Plan) -> Vec<Part> {
             needed.map(last).collect(),
         ));
         if let Some(reviewer) = &plan.reviewer {
-            let path = path(index).then("review");
+            let path = path(index).join("review");
             let mut review = agent(path, reviewer, String::new(), vec![work.into()]);
             review.definition = format!("{:?}", plan.max_revisions);
             parts.push(review);
@@ -246,33 +247,33 @@ fn plan(plan: &Plan) -> Vec<Part> {
 }
 
 /// Steps in sequence; the first one follows `after`.
-fn sequence(path: Option<&Path>, steps: &[Step], mut after: Vec<After>) -> Vec<Part> {
+fn sequence(path: Option<&Path>, steps: &[Step], mut after: Vec<Predecessor>) -> Vec<OutlineStep> {
     let path = match path {
-        Some(path) => path.then("steps"),
-        None => Path::first("steps"),
+        Some(path) => path.join("steps"),
+        None => Path::root("steps"),
     };
     let steps = steps.iter().enumerate();
     steps
         .map(|(index, given)| {
-            let path = path.then(index);
+            let path = path.join(index);
             let before = std::mem::replace(&mut after, vec![path.clone().into()]);
             step(path, given, before)
         })
         .collect()
 }
 
-fn step(path: Path, step: &Step, after: Vec<After>) -> Part {
+fn step(path: Path, step: &Step, after: Vec<Predecessor>) -> OutlineStep {
     match step {
-        Step::Agent(asked) => Part {
+        Step::Agent(asked) => OutlineStep {
             tools: asked.tools.clone(),
             ..agent(path, &asked.agent, format!("{asked:?}"), after)
         },
-        Step::Person(asked) => person(path, format!("{asked:?}"), after),
+        Step::Human(asked) => person(path, format!("{asked:?}"), after),
     }
 }
 
-fn agent(path: Path, agent: &str, definition: String, after: Vec<After>) -> Part {
-    Part {
+fn agent(path: Path, agent: &str, definition: String, after: Vec<Predecessor>) -> OutlineStep {
+    OutlineStep {
         path,
         agent: Some(agent.to_owned()),
         definition,
@@ -281,8 +282,8 @@ fn agent(path: Path, agent: &str, definition: String, after: Vec<After>) -> Part
     }
 }
 
-fn person(path: Path, definition: String, after: Vec<After>) -> Part {
-    Part {
+fn person(path: Path, definition: String, after: Vec<Predecessor>) -> OutlineStep {
+    OutlineStep {
         path,
         agent: None,
         definition,

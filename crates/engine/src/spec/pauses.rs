@@ -15,7 +15,7 @@ const DAY_S: u32 = 24 * 3600;
 const WEEK_S: u32 = 7 * DAY_S;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pauses {
+pub struct PausePolicy {
     /// How long a run that receives a pause request waits for the end of its step.
     pub within: Duration,
     /// Pauses after this many steps of a run.
@@ -24,7 +24,7 @@ pub struct Pauses {
     pub after: Option<Duration>,
 }
 
-impl Default for Pauses {
+impl Default for PausePolicy {
     fn default() -> Self {
         Self {
             within: Duration::from_mins(5),
@@ -34,7 +34,7 @@ impl Default for Pauses {
     }
 }
 
-impl Pauses {
+impl PausePolicy {
     pub(super) fn read(cursor: &Cursor<'_>) -> Self {
         let fields = cursor.fields(&KEYS);
         let seconds = |cursor: Cursor<'_>, range| Duration::from_secs(cursor.integer(range).into());

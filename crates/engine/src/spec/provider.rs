@@ -1,6 +1,6 @@
 //! The provider of an agent: the one of `runtime`, or the agent's own.
 
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 
 use super::cursor::{Cursor, shortened};
 use super::fields::{Fields, Keys};
@@ -12,9 +12,12 @@ const NAMES: [(&str, ProviderKind); 11] = [
     ("gemini", ProviderKind::Api(Vendor::Gemini)),
     ("bedrock", ProviderKind::Api(Vendor::Bedrock)),
     ("ollama", ProviderKind::Api(Vendor::Ollama)),
-    ("claude-code", ProviderKind::Program(Program::ClaudeCode)),
-    ("codex", ProviderKind::Program(Program::Codex)),
-    ("acp", ProviderKind::Program(Program::Acp)),
+    (
+        "claude-code",
+        ProviderKind::Program(CliAgentKind::ClaudeCode),
+    ),
+    ("codex", ProviderKind::Program(CliAgentKind::Codex)),
+    ("acp", ProviderKind::Program(CliAgentKind::Acp)),
     ("command", ProviderKind::Command),
     ("scripted", ProviderKind::Scripted),
 ];
@@ -76,7 +79,7 @@ impl Vendor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProviderKind {
     Api(Vendor),
-    Program(Program),
+    Program(CliAgentKind),
     Command,
     Scripted,
 }
@@ -101,7 +104,7 @@ pub enum Provider {
     },
     /// A CLI agent that is known by name and stores its own transcript.
     Program {
-        program: Program,
+        program: CliAgentKind,
         /// The model to use, if the spec names one.
         model: Option<String>,
     },
@@ -161,7 +164,7 @@ impl Provider {
             Self::Scripted { .. } => "scripted",
             Self::Command { .. } => "command",
             Self::Api(api) => api.vendor.name(),
-            Self::Acp { .. } => Program::Acp.as_str(),
+            Self::Acp { .. } => CliAgentKind::Acp.as_str(),
             Self::Program { program, .. } => program.as_str(),
         }
     }
@@ -231,7 +234,7 @@ pub(super) fn choose(
             ignored(&own.command, vendor.name());
             Provider::Api(api(vendor, own, defaults))
         }
-        Some(ProviderKind::Program(Program::Acp)) => {
+        Some(ProviderKind::Program(CliAgentKind::Acp)) => {
             ignored(&own.model, "acp");
             ignored(&own.inference, "acp");
             Provider::Acp {
@@ -326,7 +329,7 @@ pub(super) fn report_unused(defaults: &Defaults<'_>, asked: &[Option<ProviderKin
     {
         cursor.invalid("would be ignored: no agent's provider is `scripted`");
     }
-    let acp = ProviderKind::Program(Program::Acp);
+    let acp = ProviderKind::Program(CliAgentKind::Acp);
     if let Some((cursor, _)) = &defaults.command
         && !asks(ProviderKind::Command)
         && !asks(acp)

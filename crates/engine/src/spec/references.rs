@@ -11,7 +11,7 @@ use super::node::{self, Entry, Node, Tree};
 use super::problem::{Fault, Problem};
 
 /// Reads a file that a spec names, relative to the spec.
-pub type Files<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+pub type FileReader<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// The keys that may be set beside `$ref`.
 const OVERRIDES: [&str; 6] = [
@@ -24,7 +24,7 @@ const OVERRIDES: [&str; 6] = [
 ];
 
 /// Inlines every file that `root` refers to. Returns whether there was any.
-pub(super) fn resolve(root: &mut Node, files: Files<'_>) -> Result<bool, Vec<Problem>> {
+pub(super) fn resolve(root: &mut Node, files: FileReader<'_>) -> Result<bool, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut found = false;
     for agent in entries(root)
@@ -83,7 +83,7 @@ fn text<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 }
 
 /// Replaces a `$ref` by the agent in its file.
-fn inline_agent(agent: &mut Node, files: Files<'_>) -> Result<bool, String> {
+fn inline_agent(agent: &mut Node, files: FileReader<'_>) -> Result<bool, String> {
     if !entries(agent).iter().any(|entry| entry.key == "$ref") {
         return Ok(false);
     }
@@ -157,7 +157,7 @@ fn set_line(node: &mut Node, line: usize) {
 }
 
 /// Replaces the name of a schema file by its content.
-fn inline_schema(agent: &mut Node, key: &str, files: Files<'_>) -> Result<bool, String> {
+fn inline_schema(agent: &mut Node, key: &str, files: FileReader<'_>) -> Result<bool, String> {
     let Some(file) = text(agent, key).map(str::to_owned) else {
         return Ok(false);
     };

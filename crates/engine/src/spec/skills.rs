@@ -15,7 +15,7 @@ pub struct Skill {
     pub path: String,
     pub description: Option<String>,
     /// Whether agents know of the skill from the start (`preload_metadata`).
-    pub is_told: bool,
+    pub preload: bool,
 }
 
 pub(super) fn read(cursor: &Cursor<'_>) -> Vec<Skill> {
@@ -26,7 +26,7 @@ pub(super) fn read(cursor: &Cursor<'_>) -> Vec<Skill> {
             id: fields.read("id", |cursor| cursor.identifier()),
             path: fields.read("path", |cursor| cursor.single_line()),
             description: fields.get("description").map(|cursor| cursor.text()),
-            is_told: fields
+            preload: fields
                 .get("preload_metadata")
                 .is_none_or(|cursor| cursor.boolean()),
         };

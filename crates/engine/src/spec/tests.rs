@@ -107,7 +107,7 @@ fn every_supported_key_is_read() {
     assert!(matches!(&chain.steps[0], Step::Agent(step) if step.vars["n"] == json!(3)));
     assert_eq!(workflow.artifacts.len(), 2);
     assert_eq!(workflow.in_flight, InFlight::Stop);
-    let reading = workflow.reading.unwrap();
+    let reading = workflow.handoff.unwrap();
     assert_eq!(reading.reader, "b");
     assert_eq!(reading.within, Duration::from_secs(5));
 }

@@ -60,7 +60,7 @@ const EXECUTOR_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The tools that a spec declares for its models.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Declared {
+pub struct DeclaredTools {
     pub native: Vec<String>,
     pub executors: Vec<Executor>,
     pub servers: Vec<Server>,
@@ -100,7 +100,7 @@ pub enum Transport {
     },
 }
 
-impl Declared {
+impl DeclaredTools {
     /// The names of all declared tools and servers.
     pub fn names(&self) -> Vec<String> {
         let executors = self.executors.iter().map(|executor| &executor.id);
@@ -134,10 +134,10 @@ pub fn native() -> impl Iterator<Item = &'static str> {
     NATIVE.iter().map(|(name, _)| *name)
 }
 
-pub(super) fn read(cursor: &Cursor<'_>) -> Declared {
+pub(super) fn read(cursor: &Cursor<'_>) -> DeclaredTools {
     let fields = cursor.fields(&KEYS);
     let list = |key: &str| fields.read(key, |cursor| cursor.list(0));
-    let mut declared = Declared::default();
+    let mut declared = DeclaredTools::default();
     for cursor in list("python") {
         let callable = if cursor.is_map() {
             cursor.fields(&CALLABLE_KEYS).get("callable")
@@ -162,7 +162,7 @@ pub(super) fn read(cursor: &Cursor<'_>) -> Declared {
 }
 
 /// Checks that an id is unique and is a name that models can call.
-fn check_id(cursor: &Cursor<'_>, id: &str, declared: &Declared) {
+fn check_id(cursor: &Cursor<'_>, id: &str, declared: &DeclaredTools) {
     let spoken = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if !id.chars().all(spoken) || id.len() > 64 {
         cursor.invalid("the `id` of a tool has at most 64 letters, digits and `_ -`");

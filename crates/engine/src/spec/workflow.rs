@@ -12,20 +12,20 @@ use super::context::{self, ContextPolicy};
 use super::cursor::{Cursor, ParseState};
 use super::environment::{self, Environment};
 use super::fields::Keys;
-use super::handoff::Reading;
+use super::handoff::HandoffReader;
 use super::inputs::{self, Inputs};
 use super::node;
 use super::outputs::{self, Artifact};
 use super::pattern::{self, Pattern};
-use super::pauses::Pauses;
+use super::pauses::PausePolicy;
 use super::problem::Problems;
 use super::provider::Provider;
-use super::references::{self, Files};
+use super::references::{self, FileReader};
 use super::runtime::{self, Budgets, Runtime};
 use super::security::{self, Guardrails};
 use super::skills::{self, Skill};
 use super::telemetry::{self, Telemetry};
-use super::tools::{self, Declared};
+use super::tools::{self, DeclaredTools};
 
 const KEYS: Keys = Keys {
     required: &["version", "name", "runtime", "agents", "pattern"],
@@ -91,12 +91,12 @@ pub enum OnLimit {
 
 /// How long a run waits for the rate limits of providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct RateLimitPolicy {
     pub on_limit: OnLimit,
     /// The longest wait for one limit (`max_wait_s`).
-    pub longest: Duration,
+    pub max_wait: Duration,
     /// The longest wait of a session for all limits (`max_total_wait_s`).
-    pub together: Duration,
+    pub max_total_wait: Duration,
 }
 
 /// A valid spec: every reference in it resolves, every template compiles.
@@ -109,7 +109,7 @@ pub struct Workflow {
     pub inputs: Inputs,
     pub agents: BTreeMap<String, Agent>,
     /// What models may call.
-    pub tools: Declared,
+    pub tools: DeclaredTools,
     pub environment: Environment,
     pub guardrails: Guardrails,
     pub context: ContextPolicy,
@@ -121,14 +121,14 @@ pub struct Workflow {
     /// What a resume does with a step that was in flight when its run was lost.
     pub in_flight: InFlight,
     /// Whether a model sees the prompts and answers of earlier steps (`memory: steps`).
-    pub remembers: bool,
-    pub patience: Patience,
+    pub has_memory: bool,
+    pub rate_limits: RateLimitPolicy,
     pub context_full: ContextFull,
     /// When checkpoints are created automatically.
     pub checkpoints: Checkpoints,
-    pub pauses: Pauses,
+    pub pauses: PausePolicy,
     /// The agent that reads the conversation for notes after a run has stopped (`handoff`).
-    pub reading: Option<Reading>,
+    pub handoff: Option<HandoffReader>,
 }
 
 /// When checkpoints are created without a request, and which files they contain.
@@ -175,7 +175,7 @@ impl Checkpoints {
 fn patterns(cursor: &Cursor<'_>) -> Vec<String> {
     let pattern = |cursor: &Cursor<'_>| {
         let text = cursor.text();
-        if !Rules::says_something(&text) {
+        if !Rules::is_meaningful(&text) {
             cursor.invalid("a pattern must name something");
         }
         text
@@ -219,7 +219,7 @@ pub(crate) fn as_json(text: &str) -> Result<serde_json::Value, Problems> {
 
 /// Parses a spec and the files that it refers to. Returns one self-contained text, and the
 /// workflow.
-pub fn load(text: &str, files: Files<'_>) -> Result<(String, Workflow), Problems> {
+pub fn load(text: &str, files: FileReader<'_>) -> Result<(String, Workflow), Problems> {
     let state = ParseState::default();
     let mut root = node::read(text)?;
     let self_contained = match references::resolve(&mut root, files) {
@@ -284,7 +284,7 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
     let continuity = fields.get("continuity");
     let continuity = continuity.map(|cursor| cursor.fields(&CONTINUITY_KEYS));
     let continuity = |key: &str| continuity.as_ref().and_then(|fields| fields.get(key));
-    let reading = continuity("handoff").map(|cursor| Reading::read(&cursor, &agents));
+    let reading = continuity("handoff").map(|cursor| HandoffReader::read(&cursor, &agents));
     Workflow {
         name: fields.read("name", |cursor| name(&cursor)),
         description: fields.get("description").map(|cursor| cursor.text()),
@@ -303,12 +303,12 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
         in_flight: continuity("in_flight").map_or(InFlight::Repeat, |cursor| {
             cursor.choice(&[("repeat", InFlight::Repeat), ("stop", InFlight::Stop)])
         }),
-        remembers: continuity("memory")
+        has_memory: continuity("memory")
             .is_none_or(|cursor| cursor.choice(&[("steps", true), ("none", false)])),
         pauses: continuity("pause")
-            .map(|cursor| Pauses::read(&cursor))
+            .map(|cursor| PausePolicy::read(&cursor))
             .unwrap_or_default(),
-        reading,
+        handoff: reading,
         checkpoints: continuity("checkpoint")
             .map(|cursor| Checkpoints::read(&cursor))
             .unwrap_or_default(),
@@ -319,14 +319,14 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
                 ("agent", ContextFull::Agent),
             ])
         }),
-        patience: Patience {
+        rate_limits: RateLimitPolicy {
             on_limit: continuity("on_limit").map_or(OnLimit::Wait, |cursor| {
                 cursor.choice(&[("wait", OnLimit::Wait), ("pause", OnLimit::Pause)])
             }),
-            longest: continuity("max_wait_s").map_or(LONGEST_WAIT, |cursor| {
+            max_wait: continuity("max_wait_s").map_or(LONGEST_WAIT, |cursor| {
                 Duration::from_secs(cursor.integer(0..=WEEK_S).into())
             }),
-            together: continuity("max_total_wait_s").map_or(LONGEST_TOTAL_WAIT, |cursor| {
+            max_total_wait: continuity("max_total_wait_s").map_or(LONGEST_TOTAL_WAIT, |cursor| {
                 Duration::from_secs(cursor.integer(0..=YEAR_S).into())
             }),
         },

@@ -10,19 +10,19 @@ use std::sync::Arc;
 use segno_core::id::Name;
 use segno_core::ports::Access;
 use segno_core::store::Error as StoreError;
-use segno_core::worktree::{Error as GitError, Ground};
+use segno_core::worktree::{Error as GitError, RepositoryInfo};
 use serde_json::{Value, json};
 
 use super::checklist::{self, Checklist};
-use super::roles::{self, Crew};
+use super::roles::{self, Roles};
+use crate::env::Env;
 use crate::error::Error;
 use crate::fork::canonical_path;
 use crate::observe::Observer;
 use crate::run::Outcome;
 use crate::spec::{self, Approve, Goal};
 use crate::start;
-use crate::stop::Brake;
-use crate::world::World;
+use crate::stop::StopToken;
 
 /// The limit of characters that a session's name takes from the issue.
 const MAX_NAME: usize = 40;
@@ -31,15 +31,15 @@ const MAX_NAME: usize = 40;
 pub struct Request {
     pub text: String,
     /// The source of the text, for error messages.
-    pub place: String,
-    pub crew: Crew,
+    pub source: String,
+    pub roles: Roles,
     /// The spec with the agents, if there is one.
     pub spec: Option<PathBuf>,
     /// The session's name; derived from the issue if `None`.
     pub name: Option<Name>,
     /// The user's current folder.
     pub folder: PathBuf,
-    pub seat: Seat,
+    pub work_folder: WorkFolder,
     pub approve: Approve,
     /// Overrides the default of the `plan` pattern.
     pub max_revisions: Option<u32>,
@@ -49,13 +49,13 @@ pub struct Request {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seat {
+pub enum WorkFolder {
     /// On a new branch, in a new worktree beside the repository.
-    Beside,
+    NewWorktree,
     /// On a new branch, in a new worktree in this folder.
-    Into(PathBuf),
+    WorktreeAt(PathBuf),
     /// On the current branch, in the current folder.
-    Here,
+    Current,
 }
 
 /// Parses a text: returns what the plan is about, and its tasks if it has any.
@@ -67,7 +67,7 @@ pub fn read(text: &str, place: &str) -> Result<(String, Option<Checklist>), Erro
     }
     match checklist::read(&text) {
         Ok(list) => Ok((list.about.clone(), Some(list))),
-        Err(problems) => Err(Error::BadPlan {
+        Err(problems) => Err(Error::InvalidPlan {
             place: place.to_owned(),
             problems,
         }),
@@ -75,13 +75,13 @@ pub fn read(text: &str, place: &str) -> Result<(String, Option<Checklist>), Erro
 }
 
 pub async fn start(
-    world: &World,
+    world: &Env,
     request: Request,
     observer: Arc<dyn Observer>,
-    brake: Brake,
+    brake: StopToken,
 ) -> Result<Outcome, Error> {
-    let (issue, list) = read(&request.text, &request.place)?;
-    let roles = roles::resolve(world, &request.crew, request.spec.as_deref())?;
+    let (issue, list) = read(&request.text, &request.source)?;
+    let roles = roles::resolve(world, &request.roles, request.spec.as_deref())?;
     let location = choose_location(world, &request, &issue, list.as_ref(), &*observer).await?;
     let mut config = json!({
         "agent": roles.agent,
@@ -131,7 +131,7 @@ pub async fn start(
         workspace: location.folder,
         force: false,
     };
-    start::with(world, text, workflow, request, observer, brake).await
+    start::start_parsed(world, text, workflow, request, observer, brake).await
 }
 
 fn tasks(list: &Checklist) -> Value {
@@ -157,7 +157,7 @@ struct Location {
 
 /// The first free name whose branch and folder are free, too.
 async fn choose_location(
-    world: &World,
+    world: &Env,
     request: &Request,
     issue: &str,
     list: Option<&Checklist>,
@@ -165,7 +165,7 @@ async fn choose_location(
 ) -> Result<Location, Error> {
     let repository = match request.goal {
         Goal::Plan => None,
-        Goal::Work => Some(world.worktrees.survey(request.folder.clone()).await?),
+        Goal::Work => Some(world.worktrees.inspect(request.folder.clone()).await?),
     };
     let taken: Vec<Name> = {
         let all = world.store.list().await?.into_iter().flatten();
@@ -192,7 +192,7 @@ async fn choose_location(
                 | Error::Worktree(GitError::BranchTaken { .. }),
             ) if request.name.is_none() => {}
             Err(Error::Worktree(GitError::FolderTaken { .. }))
-                if request.name.is_none() && request.seat == Seat::Beside => {}
+                if request.name.is_none() && request.work_folder == WorkFolder::NewWorktree => {}
             Err(error) => return Err(error),
             Ok(location) => {
                 if let (Some(repository), Some(_)) = (&repository, &location.worktree) {
@@ -208,24 +208,24 @@ async fn choose_location(
 
 /// Checks that the folder and branch for one name are free.
 async fn check_location(
-    world: &World,
+    world: &Env,
     request: &Request,
-    repository: &Ground,
+    repository: &RepositoryInfo,
     name: Name,
 ) -> Result<Location, Error> {
-    let folder = match &request.seat {
-        Seat::Here if repository.changed.is_empty() => {
+    let folder = match &request.work_folder {
+        WorkFolder::Current if repository.changed.is_empty() => {
             return Ok(Location {
                 folder: repository.top.clone(),
                 worktree: None,
                 name,
             });
         }
-        Seat::Here => {
+        WorkFolder::Current => {
             let (folder, changed) = (repository.top.clone(), repository.changed.clone());
             return Err(GitError::Uncommitted { folder, changed }.into());
         }
-        Seat::Beside => {
+        WorkFolder::NewWorktree => {
             let own = repository
                 .top
                 .file_name()
@@ -233,7 +233,7 @@ async fn check_location(
                 .to_string_lossy();
             repository.top.with_file_name(format!("{own}-{name}"))
         }
-        Seat::Into(folder) => canonical_path(&request.folder.join(folder)),
+        WorkFolder::WorktreeAt(folder) => canonical_path(&request.folder.join(folder)),
     };
     let reason = if folder.starts_with(&repository.top) {
         Some("it lies in the repository")
@@ -251,13 +251,13 @@ async fn check_location(
     let branch = branch(&name);
     let known = world
         .worktrees
-        .branch(repository.top.clone(), branch.clone());
+        .branch_commit(repository.top.clone(), branch.clone());
     if known.await?.is_some() {
         let folder = repository.top.clone();
         return Err(GitError::BranchTaken { folder, branch }.into());
     }
     let worktree = json!({
-        "repository": start::text_of(&repository.top)?,
+        "repository": start::path_text(&repository.top)?,
         "branch": branch,
         "commit": repository.commit,
     });
@@ -281,15 +281,15 @@ fn branch(name: &Name) -> String {
 
 /// Creates the folder before the session, because a session without a folder cannot be resumed. A
 /// kill may leave an empty folder, which does no harm.
-fn make_folder(world: &World, folder: &Path) -> Result<(), Error> {
+fn make_folder(world: &Env, folder: &Path) -> Result<(), Error> {
     let made = world.disk.create_folder(folder, Access::Shared);
-    made.map_err(|error| Error::Unwritten {
+    made.map_err(|error| Error::WriteFailed {
         place: folder.to_owned(),
         reason: error.to_string(),
     })
 }
 
-fn announce(repository: &Ground, location: &Location, observer: &dyn Observer) {
+fn announce(repository: &RepositoryInfo, location: &Location, observer: &dyn Observer) {
     if !repository.changed.is_empty() {
         observer.notice(&format!(
             "{} has changes that are not committed: they stay as they are, and are not part of the work",
@@ -320,7 +320,7 @@ fn default_name(issue: &str, list: Option<&Checklist>) -> Name {
         short.push_str(word.trim_matches(['.', ':', ',', ';', '!', '?']));
         short.push(' ');
     }
-    Name::like(&short)
+    Name::sanitized(&short)
 }
 
 #[cfg(test)]

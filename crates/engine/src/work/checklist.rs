@@ -16,7 +16,7 @@ use std::fmt;
 use crate::spec::find_cycle;
 
 /// The limit of a plan, in bytes.
-pub const LONGEST: usize = 1024 * 1024;
+pub const MAX_BYTES: usize = 1024 * 1024;
 /// The limit of tasks.
 const MOST: usize = 1000;
 /// The limit of a task's id.
@@ -64,8 +64,8 @@ pub fn has_tasks(text: &str) -> bool {
 /// Parses a plan; reports all problems at once.
 pub fn read(text: &str) -> Result<Checklist, Vec<Problem>> {
     let whole = |message: String| vec![Problem { line: 1, message }];
-    if text.len() > LONGEST {
-        return Err(whole(format!("a plan has at most {LONGEST} bytes")));
+    if text.len() > MAX_BYTES {
+        return Err(whole(format!("a plan has at most {MAX_BYTES} bytes")));
     }
     let (about, drafts) = split_tasks(text);
     match drafts.len() {

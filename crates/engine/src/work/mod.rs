@@ -6,6 +6,6 @@ pub mod checklist;
 mod roles;
 mod view;
 
-pub use begin::{Request, Seat, read, start};
-pub use roles::{Crew, Reviewer};
+pub use begin::{Request, WorkFolder, read, start};
+pub use roles::{Reviewer, Roles};
 pub use view::{Plan, Review, Status, Task, plan};

@@ -3,18 +3,18 @@
 
 use std::path::Path;
 
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 use serde_json::{Map, Value, json};
 
+use crate::env::Env;
 use crate::error::Error;
 use crate::spec;
 use crate::start::read_spec;
-use crate::world::World;
 
 /// The agents that the user names. The others are the spec's agents `worker`, `planner` and
 /// `reviewer`, or the agent that does the tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Crew {
+pub struct Roles {
     /// Does the tasks.
     pub agent: Option<String>,
     /// Makes the plan.
@@ -26,9 +26,9 @@ pub struct Crew {
 pub enum Reviewer {
     /// The spec's agent `reviewer`, or the agent that does the tasks, in another conversation.
     #[default]
-    Usual,
+    Default,
     Named(String),
-    Nobody,
+    None,
 }
 
 /// Blocks of a spec that describe one workflow, and not its agents.
@@ -56,8 +56,8 @@ pub(super) struct ResolvedRoles {
 
 /// Resolves the roles, with the agents of the spec at `path` if there is one.
 pub(super) fn resolve(
-    world: &World,
-    crew: &Crew,
+    world: &Env,
+    crew: &Roles,
     path: Option<&Path>,
 ) -> Result<ResolvedRoles, Error> {
     let mut spec = match path {
@@ -76,7 +76,7 @@ pub(super) fn resolve(
         .flatten();
     let named = crew.agent.clone();
     let wanted = named.or_else(|| called(&agents, "worker")).or(only);
-    let wanted = wanted.ok_or_else(|| Error::NoStandIn {
+    let wanted = wanted.ok_or_else(|| Error::NoSuchAgent {
         agent: "worker".to_owned(),
         reason: "the spec has several agents, and none of that name: say which with `--agent`"
             .to_owned(),
@@ -87,9 +87,9 @@ pub(super) fn resolve(
         None => copy_for_role(&mut agents, &agent, "planner", PLANNER),
     };
     let reviewer = match &crew.reviewer {
-        Reviewer::Nobody => None,
+        Reviewer::None => None,
         Reviewer::Named(name) => Some(resolve_agent(&mut agents, "reviewer", name, REVIEWER)?),
-        Reviewer::Usual => Some(match called(&agents, "reviewer") {
+        Reviewer::Default => Some(match called(&agents, "reviewer") {
             Some(name) => name,
             None => copy_for_role(&mut agents, &agent, "reviewer", REVIEWER),
         }),
@@ -126,8 +126,8 @@ fn resolve_agent(
     let program = known
         .parse()
         .ok()
-        .filter(|program| *program != Program::Acp);
-    let program: Program = program.ok_or_else(|| Error::NoStandIn {
+        .filter(|program| *program != CliAgentKind::Acp);
+    let program: CliAgentKind = program.ok_or_else(|| Error::NoSuchAgent {
         agent: name.to_owned(),
         reason: "neither the spec nor Segno knows it".to_owned(),
     })?;
@@ -150,7 +150,7 @@ fn copy_for_role(agents: &mut Map<String, Value>, agent: &str, role: &str, promp
 }
 
 /// The blocks of a spec that describe its agents, with absolute paths.
-fn agent_blocks(world: &World, path: &Path) -> Result<Map<String, Value>, Error> {
+fn agent_blocks(world: &Env, path: &Path) -> Result<Map<String, Value>, Error> {
     let (text, _) = read_spec(world, path)?;
     let mut spec = match spec::as_json(&text) {
         Ok(Value::Object(spec)) => spec,

@@ -2,16 +2,18 @@
 
 use segno_core::id::SessionId;
 use segno_core::session::{Status as SessionStatus, Summary};
-use segno_core::state::{Finished, Standing, State};
+use segno_core::state::{AttemptStatus, FinishedSteps, State};
 use segno_core::step::Path;
 use segno_core::usage::Usage;
 
 use super::checklist::{self, Checklist};
+use crate::env::Env;
 use crate::error::Error;
-use crate::patterns::{Decision, MOST_DRAFTS, decide, drafted, made, review_in, task_place};
+use crate::patterns::{
+    Decision, MAX_DRAFTS, draft_path, parse_commit, parse_decision, parse_review, task_path,
+};
 use crate::spec::{self, Approve, Pattern};
-use crate::world::World;
-use crate::{history, pen, resume};
+use crate::{history, journal, resume};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -20,7 +22,7 @@ pub struct Plan {
     /// The commit that the work started at, if it has started.
     pub start: Option<String>,
     /// Whether this plan is final, rather than a draft that a human is asked about.
-    pub settled: bool,
+    pub is_final: bool,
     /// In the order of the plan; empty if there is no plan yet.
     pub tasks: Vec<Task>,
     /// The task in progress, or the one that failed.
@@ -100,9 +102,9 @@ impl Plan {
 }
 
 /// The plan of a session; `None` if the session has no plan.
-pub async fn plan(world: &World, summary: &Summary) -> Result<Option<Plan>, Error> {
-    let (state, finished) = history::open(world, summary.id).await?;
-    let workflow = resume::kept_spec(world, summary.id, &state).await?;
+pub async fn plan(world: &Env, summary: &Summary) -> Result<Option<Plan>, Error> {
+    let (state, finished) = history::load_verified(world, summary.id).await?;
+    let workflow = resume::recorded_spec(world, summary.id, &state).await?;
     let Pattern::Plan(config) = &workflow.pattern else {
         return Ok(None);
     };
@@ -117,10 +119,10 @@ pub async fn plan(world: &World, summary: &Summary) -> Result<Option<Plan>, Erro
 
 /// The state and finished steps of a session.
 struct History<'a> {
-    world: &'a World,
+    world: &'a Env,
     session: SessionId,
     state: &'a State,
-    finished: &'a Finished,
+    finished: &'a FinishedSteps,
 }
 
 impl History<'_> {
@@ -129,7 +131,7 @@ impl History<'_> {
             Some(list) => (list.clone(), true),
             None => self.draft(config).await?,
         };
-        let begun = self.answer(&Path::first("begin")).await?;
+        let begun = self.answer(&Path::root("begin")).await?;
         let value: serde_json::Value = begun
             .as_deref()
             .and_then(|text| serde_json::from_str(text).ok())
@@ -139,7 +141,7 @@ impl History<'_> {
             issue: config.issue.clone(),
             branch: word("branch"),
             start: word("commit"),
-            settled,
+            is_final: settled,
             ..Plan::default()
         };
         for task in &list.tasks {
@@ -186,9 +188,9 @@ impl History<'_> {
     async fn draft(&self, config: &spec::Plan) -> Result<(Checklist, bool), Error> {
         let mut draft = None;
         for n in 1.. {
-            let place = drafted(n);
-            for again in 1..=MOST_DRAFTS {
-                let text = self.answer(&place.then("planner").again(again)).await?;
+            let place = draft_path(n);
+            for again in 1..=MAX_DRAFTS {
+                let text = self.answer(&place.join("planner").nth(again)).await?;
                 if let Some(list) = text.and_then(|text| checklist::read(&text).ok()) {
                     draft = Some(list);
                 }
@@ -196,8 +198,8 @@ impl History<'_> {
             if let (Approve::None, Some(list)) = (config.approve, &draft) {
                 return Ok((list.clone(), true));
             }
-            let said = self.answer(&place.then("approval")).await?;
-            match (said.as_deref().map(decide), &draft) {
+            let said = self.answer(&place.join("approval")).await?;
+            match (said.as_deref().map(parse_decision), &draft) {
                 (None, _) => break,
                 (Some(Decision::Approve), Some(list)) => return Ok((list.clone(), true)),
                 (Some(Decision::Plan(list)), _) => return Ok((list, true)),
@@ -211,16 +213,20 @@ impl History<'_> {
         if task.done {
             return Ok((None, Status::Skipped));
         }
-        let place = task_place(&task.id);
-        if let Some(text) = self.answer(&place.then("commit")).await? {
-            return Ok((made(&text).commit, Status::Done));
+        let place = task_path(&task.id);
+        if let Some(text) = self.answer(&place.join("commit")).await? {
+            return Ok((parse_commit(&text).commit, Status::Done));
         }
         let below = format!("{place}/");
         let is_below = |path: &Path| path.as_str().starts_with(&below);
-        let open = self.state.open.iter().filter(|(path, _)| is_below(path));
+        let open = self
+            .state
+            .open_steps
+            .iter()
+            .filter(|(path, _)| is_below(path));
         let failed = open
             .clone()
-            .any(|(_, open)| matches!(open.standing, Standing::Failed(_)));
+            .any(|(_, open)| matches!(open.status, AttemptStatus::Failed(_)));
         let begun = open.count() > 0
             || self.finished.iter().any(|(path, _)| is_below(path))
             || self.state.questions.keys().any(is_below);
@@ -239,20 +245,20 @@ impl History<'_> {
     async fn reviews(&self, id: &str) -> Result<Vec<Review>, Error> {
         let mut reviews: Vec<Review> = Vec::new();
         for round in 1.. {
-            let place = task_place(id).then(round);
-            if self.finished.get(&place.then("work")).is_none() {
+            let place = task_path(id).join(round);
+            if self.finished.get(&place.join("work")).is_none() {
                 break;
             }
             // The task was done again after the reviews of earlier rounds.
             reviews
                 .iter_mut()
                 .for_each(|review| review.addressed = true);
-            for again in 1..=MOST_DRAFTS {
-                let path = place.then("review").again(again);
+            for again in 1..=MAX_DRAFTS {
+                let path = place.join("review").nth(again);
                 let Some(text) = self.answer(&path).await? else {
                     break;
                 };
-                if let Ok(review) = review_in(&text) {
+                if let Ok(review) = parse_review(&text) {
                     reviews.push(Review {
                         round,
                         by: self.by(&path),
@@ -263,11 +269,11 @@ impl History<'_> {
                     });
                 }
             }
-            let path = place.then("approval");
+            let path = place.join("approval");
             let Some(text) = self.answer(&path).await? else {
                 continue;
             };
-            let (approved, comments) = match decide(&text) {
+            let (approved, comments) = match parse_decision(&text) {
                 Decision::Reject(reason) => (false, vec![reason]),
                 _ => (true, Vec::new()),
             };
@@ -284,7 +290,7 @@ impl History<'_> {
     }
 
     fn usage(&self, id: &str) -> Usage {
-        let below = format!("{}/", task_place(id));
+        let below = format!("{}/", task_path(id));
         let mut usage = Usage::default();
         for (path, done) in self.finished.iter() {
             if path.as_str().starts_with(&below) {
@@ -304,9 +310,9 @@ impl History<'_> {
         let Some(done) = self.finished.get(path) else {
             return Ok(None);
         };
-        let entry = self.world.store.entry(self.session, done.seq).await?;
+        let entry = self.world.store.event(self.session, done.seq).await?;
         match entry.event.text() {
-            Some(text) => Ok(Some(pen::recall(self.world, text).await?)),
+            Some(text) => Ok(Some(journal::load_text(self.world, text).await?)),
             None => Ok(None),
         }
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use segno_core::journal::{Ending, Event};
 use segno_core::session::Status;
 use segno_core::state::Chat;
-use segno_engine::chat::{self, Audience, Effect, Limits, MAX_TURNS, Opening, Source, Swept};
-use segno_engine::observe::Quiet;
-use segno_engine::{Brake, Error, Outcome, history};
+use segno_engine::chat::{self, Audience, ChatAgent, Effect, Limits, MAX_TURNS, NewChat, Swept};
+use segno_engine::observe::NoObserver;
+use segno_engine::{Error, Outcome, StopToken, history};
 
 use crate::harness::{Harness, chain, harness};
 
@@ -16,8 +16,8 @@ const MINUTE: i64 = 60_000;
 
 async fn open(harness: &Harness, audience: Audience) -> Result<Outcome, Error> {
     let file = harness.request(&chain("", &["unused"])).spec;
-    let opening = Opening {
-        source: Source::Spec { file, agent: None },
+    let opening = NewChat {
+        source: ChatAgent::Spec { file, agent: None },
         name: None,
         workspace: "/".into(),
         max_turns: MAX_TURNS,
@@ -29,19 +29,19 @@ async fn open(harness: &Harness, audience: Audience) -> Result<Outcome, Error> {
         "hello",
         audience,
         observer,
-        Brake::default(),
+        StopToken::default(),
     )
     .await
 }
 
 async fn say(harness: &Harness, message: &str) -> Result<Outcome, Error> {
     let summary = harness.summary().await;
-    let (observer, brake) = (harness.seen.clone(), Brake::default());
-    chat::say(
+    let (observer, brake) = (harness.seen.clone(), StopToken::default());
+    chat::send(
         &harness.world,
         &summary,
         message,
-        Audience::Here,
+        Audience::Present,
         observer,
         brake,
     )
@@ -50,14 +50,14 @@ async fn say(harness: &Harness, message: &str) -> Result<Outcome, Error> {
 
 async fn sweep(harness: &Harness) -> Swept {
     let limits = Limits::default();
-    chat::sweep(&harness.world, limits, Effect::Real)
+    chat::sweep(&harness.world, limits, Effect::Apply)
         .await
         .unwrap()
 }
 
 async fn chat_state(harness: &Harness) -> Chat {
     let session = harness.summary().await.id;
-    *history::look(&harness.world, session)
+    *history::load_state(&harness.world, session)
         .await
         .unwrap()
         .chat
@@ -69,13 +69,13 @@ async fn advance_to(harness: &Harness, millis: i64) {
     let last = chat_state(harness).await.last_message_at;
     harness
         .clock
-        .turn(last.0 + millis - harness.world.clock.now().0);
+        .advance(last.0 + millis - harness.world.clock.now().0);
 }
 
 #[tokio::test]
 async fn chat_pauses_after_5_minutes_and_expires_after_30() {
     let harness = harness("default: {text: fine}");
-    open(&harness, Audience::Here).await.unwrap();
+    open(&harness, Audience::Present).await.unwrap();
     advance_to(&harness, 5 * MINUTE - 1).await;
     assert_eq!(sweep(&harness).await, Swept::default());
     assert_eq!(harness.summary().await.status, Status::Waiting);
@@ -98,18 +98,18 @@ async fn chat_pauses_after_5_minutes_and_expires_after_30() {
 #[tokio::test]
 async fn message_after_the_check_prevents_expiry() {
     let harness = harness("default: {text: fine}");
-    open(&harness, Audience::Here).await.unwrap();
+    open(&harness, Audience::Present).await.unwrap();
     let seen = harness.summary().await;
     say(&harness, "more").await.unwrap();
     let now = harness.summary().await;
     let rest = |head| {
-        chat::rest(
+        chat::set_idle(
             &harness.world,
             &seen,
             head,
             Status::Expired,
             "a test",
-            Arc::new(Quiet),
+            Arc::new(NoObserver),
         )
     };
     assert!(rest(seen.head).await.unwrap().is_none());
@@ -121,17 +121,23 @@ async fn message_after_the_check_prevents_expiry() {
 #[tokio::test]
 async fn clear_closes_open_steps_and_keeps_counting() {
     let harness = harness("default: {text: fine, fail: {kind: auth, message: no key}}");
-    open(&harness, Audience::Here).await.unwrap_err();
+    open(&harness, Audience::Present).await.unwrap_err();
     let session = harness.summary().await.id;
-    let state = history::look(&harness.world, session).await.unwrap();
+    let state = history::load_state(&harness.world, session).await.unwrap();
     assert!(chat::unanswered(&state).is_some());
     let summary = harness.summary().await;
-    let observer = Arc::new(Quiet);
-    chat::clear(&harness.world, &summary, "a test", Audience::Here, observer)
-        .await
-        .unwrap();
-    let state = history::look(&harness.world, session).await.unwrap();
-    assert!(chat::unanswered(&state).is_none() && state.open.is_empty());
+    let observer = Arc::new(NoObserver);
+    chat::clear(
+        &harness.world,
+        &summary,
+        "a test",
+        Audience::Present,
+        observer,
+    )
+    .await
+    .unwrap();
+    let state = history::load_state(&harness.world, session).await.unwrap();
+    assert!(chat::unanswered(&state).is_none() && state.open_steps.is_empty());
     harness.set_script("default: {text: fine}");
     say(&harness, "more").await.unwrap();
     let chat = chat_state(&harness).await;
@@ -142,7 +148,7 @@ async fn clear_closes_open_steps_and_keeps_counting() {
 #[tokio::test]
 async fn answer_and_exchange_end_share_a_commit() {
     let harness = harness("default: {text: fine}");
-    let state = open(&harness, Audience::Gone).await.unwrap().state;
+    let state = open(&harness, Audience::Absent).await.unwrap().state;
     let entries = harness.seen.entries.lock().unwrap();
     let place = |kind: &str| entries.iter().position(|entry| entry.event.kind() == kind);
     let (finished, ended) = (

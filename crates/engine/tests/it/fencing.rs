@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::lease::Lease;
-use segno_engine::Brake;
+use segno_engine::StopToken;
 use segno_engine::start::start;
 use segno_testkit::journal::owner;
 
@@ -17,7 +17,7 @@ async fn stale_run_stops_and_appends_nothing() {
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let request = harness.request(&chain("", &steps));
     let (world, seen) = (harness.world.clone(), harness.seen.clone());
-    let run = tokio::spawn(async move { start(&world, request, seen, Brake::default()).await });
+    let run = tokio::spawn(async move { start(&world, request, seen, StopToken::default()).await });
     let session = loop {
         tokio::task::yield_now().await;
         let count = harness.seen.entries.lock().unwrap().len();

@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use segno_agents::{Script, Scripted};
 use segno_core::id::SessionId;
-use segno_core::journal::{Entry, Event, Text};
+use segno_core::journal::{Event, JournalEvent, Text};
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::redact::Redactor;
 use segno_core::session::Summary;
 use segno_engine::resume::{OnLimit, Options, resume};
 use segno_engine::spec::Provider;
 use segno_engine::start::{Request, start};
-use segno_engine::{Brake, Drivers, Error, Observer, Outcome, Speaker, World};
+use segno_engine::{AgentDriver, Drivers, Env, Error, Observer, Outcome, StopToken};
 use segno_store::{LocalDisk, Memory};
-use segno_testkit::clock::{HandClock, Seeded};
+use segno_testkit::clock::{ManualClock, Seeded};
 use segno_testkit::journal::owner;
 use tempfile::TempDir;
 
 pub(crate) struct Harness {
-    pub(crate) world: World,
-    pub(crate) clock: Arc<HandClock>,
+    pub(crate) world: Env,
+    pub(crate) clock: Arc<ManualClock>,
     script: Arc<Mutex<String>>,
     pub(crate) seen: Arc<EventRecorder>,
     pub(crate) folder: TempDir,
@@ -32,11 +32,11 @@ pub(crate) struct Harness {
 /// Records all events.
 #[derive(Default)]
 pub(crate) struct EventRecorder {
-    pub(crate) entries: Mutex<Vec<Entry>>,
+    pub(crate) entries: Mutex<Vec<JournalEvent>>,
 }
 
 impl Observer for EventRecorder {
-    fn entry(&self, _: SessionId, entry: &Entry) {
+    fn event(&self, _: SessionId, entry: &JournalEvent) {
         self.entries.lock().unwrap().push(entry.clone());
     }
 
@@ -54,31 +54,31 @@ impl Processes for NoLiveProcesses {
         Liveness::Gone
     }
 
-    fn end(&self, _: &Owner) -> io::Result<()> {
+    fn kill(&self, _: &Owner) -> io::Result<()> {
         Ok(())
     }
 }
 
-struct ScriptedDrivers(Arc<HandClock>, Arc<Mutex<String>>);
+struct ScriptedDrivers(Arc<ManualClock>, Arc<Mutex<String>>);
 
 impl Drivers for ScriptedDrivers {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
+    fn driver(&self, _: &Provider, _: &Path) -> Result<AgentDriver, Error> {
         let script = Script::parse(&self.1.lock().unwrap()).unwrap();
         let scripted = Scripted::new(script, self.0.clone(), None);
-        Ok(Speaker::Agent(Arc::new(scripted)))
+        Ok(AgentDriver::Stateless(Arc::new(scripted)))
     }
 }
 
 /// An environment in which agents answer from `script`.
 pub(crate) fn harness(script: &str) -> Harness {
-    let clock = Arc::new(HandClock::default());
+    let clock = Arc::new(ManualClock::default());
     let script = Arc::new(Mutex::new(script.to_owned()));
-    let world = World {
-        people: Arc::new(segno_engine::Nobody),
-        exporter: Arc::new(segno_engine::Untold),
-        snapshots: Arc::new(segno_core::snapshot::Nowhere),
+    let world = Env {
+        human: Arc::new(segno_engine::NoHuman),
+        exporter: Arc::new(segno_engine::NoExporter),
+        snapshots: Arc::new(segno_core::snapshot::NoSnapshots),
         worktrees: Arc::new(segno_core::worktree::NoGit),
-        storage: None,
+        remote: None,
         retention: segno_engine::retention::Retention::default(),
         store: Arc::new(Memory::new(clock.clone())),
         clock: clock.clone(),
@@ -106,7 +106,7 @@ impl Harness {
             &self.world,
             self.request(spec),
             self.seen.clone(),
-            Brake::default(),
+            StopToken::default(),
         )
         .await
     }
@@ -127,7 +127,7 @@ impl Harness {
 
     /// Waits for an event of this kind.
     pub(crate) async fn wait_for(&self, kind: &str) {
-        let shown = |entry: &Entry| entry.event.kind() == kind;
+        let shown = |entry: &JournalEvent| entry.event.kind() == kind;
         while !self.seen.entries.lock().unwrap().iter().any(shown) {
             tokio::task::yield_now().await;
         }
@@ -145,7 +145,7 @@ impl Harness {
 
     /// Like [`Harness::resume`], and does not wait for rate limits.
     pub(crate) async fn resume_asking(&self) -> Result<Outcome, Error> {
-        let on_limit = Some(OnLimit::Ask);
+        let on_limit = Some(OnLimit::RetryNow);
         self.resume_with(Options {
             on_limit,
             ..Options::default()
@@ -157,7 +157,14 @@ impl Harness {
         self.seen.entries.lock().unwrap().clear();
         let summary = self.summary().await;
         let observer = self.seen.clone();
-        resume(&self.world, summary, options, observer, Brake::default()).await
+        resume(
+            &self.world,
+            summary,
+            options,
+            observer,
+            StopToken::default(),
+        )
+        .await
     }
 
     /// The only session.
@@ -181,7 +188,7 @@ impl Harness {
     /// The steps that started, in order.
     pub(crate) fn started_steps(&self) -> Vec<String> {
         let entries = self.seen.entries.lock().unwrap();
-        let step = |entry: &Entry| match &entry.event {
+        let step = |entry: &JournalEvent| match &entry.event {
             Event::StepStarted(event) => Some(event.path.to_string()),
             _ => None,
         };
@@ -197,7 +204,7 @@ impl Harness {
 
     /// The kinds of the observed events, with their steps.
     pub(crate) fn event_kinds(&self) -> Vec<String> {
-        let describe = |entry: &Entry| match entry.event.step() {
+        let describe = |entry: &JournalEvent| match entry.event.step() {
             Some((path, _)) => format!("{} {path}", entry.event.kind()),
             None => entry.event.kind().to_owned(),
         };

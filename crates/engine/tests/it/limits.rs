@@ -9,11 +9,11 @@ use segno_core::ports::{Boxed, Clock};
 use segno_core::session::Status;
 use segno_core::state::State;
 use segno_core::time::Timestamp;
-use segno_engine::error::Impatience;
+use segno_engine::error::NoWaitReason;
 use segno_engine::history;
 use segno_engine::start::start;
-use segno_engine::{Brake, Error, Stop};
-use segno_testkit::clock::HandClock;
+use segno_engine::{Error, Stop, StopToken};
+use segno_testkit::clock::ManualClock;
 
 use crate::harness::{Harness, chain, harness, spec};
 use crate::retries::waits;
@@ -37,7 +37,7 @@ fn question() -> String {
 
 async fn state(harness: &Harness) -> State {
     let session = harness.summary().await.id;
-    history::look(&harness.world, session).await.unwrap()
+    history::load_state(&harness.world, session).await.unwrap()
 }
 
 /// The rate limit of the newest failed attempt.
@@ -55,7 +55,7 @@ async fn hours_waited(harness: &Harness) -> u64 {
     (state(harness).await.waits.total_ms + 60_000) / 3_600_000
 }
 
-fn reason(error: &Error) -> Impatience {
+fn reason(error: &Error) -> NoWaitReason {
     match error {
         Error::Suspended { why, .. } => *why,
         other => panic!("{other}"),
@@ -94,7 +94,10 @@ async fn wait_longer_than_max_wait_suspends_the_session() {
     let spec = continuity(&question(), "max_wait_s: 60");
     let start_time = harness.clock.now();
     let error = harness.run(&spec).await.unwrap_err();
-    assert_eq!(reason(&error), Impatience::Longest(Duration::from_mins(1)));
+    assert_eq!(
+        reason(&error),
+        NoWaitReason::MaxWait(Duration::from_mins(1))
+    );
     let until = suspended(&harness).until;
     assert_eq!(
         error.to_string(),
@@ -110,7 +113,7 @@ async fn wait_longer_than_max_wait_suspends_the_session() {
     assert_eq!(then.suspended(until), None, "the time has come");
 
     // Two seconds later the wait is short enough, and the prompt is sent once.
-    harness.clock.turn(2000);
+    harness.clock.advance(2000);
     harness.resume().await.unwrap();
     assert!(harness.clock.now() >= until);
     assert_eq!(harness.started_steps(), ["steps/0"]);
@@ -121,7 +124,10 @@ async fn early_resume_sends_no_prompt_unless_overridden() {
     let harness = rate_limited(1, 10 * HOUR_MS);
     harness.run(&question()).await.unwrap_err();
     let error = harness.resume().await.unwrap_err();
-    assert_eq!(reason(&error), Impatience::Longest(Duration::from_hours(1)));
+    assert_eq!(
+        reason(&error),
+        NoWaitReason::MaxWait(Duration::from_hours(1))
+    );
     assert_eq!(harness.started_steps(), Vec::<String>::new());
     assert_eq!(harness.summary().await.status, Status::Paused);
     harness.resume_asking().await.unwrap();
@@ -135,15 +141,15 @@ async fn total_wait_of_a_session_is_bounded() {
     let error = harness.run(&spec).await.unwrap_err();
     assert_eq!(
         reason(&error),
-        Impatience::Together(Duration::from_secs(8000))
+        NoWaitReason::MaxTotalWait(Duration::from_secs(8000))
     );
     assert_eq!(waits(&harness), [Some(3_600_000), Some(3_600_000), None]);
     // The bound is per session, not per run.
-    harness.clock.turn(HOUR_MS);
+    harness.clock.advance(HOUR_MS);
     let error = harness.resume().await.unwrap_err();
     assert_eq!(
         reason(&error),
-        Impatience::Together(Duration::from_secs(8000))
+        NoWaitReason::MaxTotalWait(Duration::from_secs(8000))
     );
     assert_eq!(waits(&harness), [None]);
 }
@@ -163,7 +169,7 @@ async fn run_gives_up_after_fifty_waits() {
     let harness =
         harness("default: {fail: {kind: rate_limited, message: slow, retry_after_ms: 1}}");
     let error = harness.run(&question()).await.unwrap_err();
-    assert_eq!(reason(&error), Impatience::Vain(50));
+    assert_eq!(reason(&error), NoWaitReason::TooManyWaits(50));
     let waits = waits(&harness);
     assert_eq!(waits.len(), 51);
     assert_eq!(waits[..3], [Some(1000), Some(2000), Some(4000)]);
@@ -175,7 +181,7 @@ async fn on_limit_pause_suspends_without_waiting() {
     let harness = rate_limited(1, 5000);
     let spec = continuity(&question(), "on_limit: pause");
     let error = harness.run(&spec).await.unwrap_err();
-    assert_eq!(reason(&error), Impatience::Pause);
+    assert_eq!(reason(&error), NoWaitReason::Pause);
     assert_eq!(waits(&harness), [None]);
     assert_eq!(harness.summary().await.status, Status::Paused);
     harness.resume().await.unwrap_err();
@@ -184,7 +190,7 @@ async fn on_limit_pause_suspends_without_waiting() {
         Vec::<String>::new(),
         "it is too early"
     );
-    harness.clock.turn(5000);
+    harness.clock.advance(5000);
     harness.resume().await.unwrap();
     assert_eq!(harness.started_steps(), ["steps/0"]);
 }
@@ -215,7 +221,7 @@ async fn exhausted_budget_ends_the_run_instead_of_a_wait() {
 /// A run that is lost during a wait.
 async fn lose_run_during_wait(harness: &Harness) {
     let (request, seen) = (harness.request(&question()), harness.seen.clone());
-    let run = start(&harness.world, request, seen, Brake::default());
+    let run = start(&harness.world, request, seen, StopToken::default());
     let lose_run_during_wait = tokio::select! {
         _ = run => false,
         () = harness.wait_for("step_failed") => true,
@@ -228,7 +234,7 @@ async fn resume_waits_for_the_rest_of_a_lost_wait() {
     let harness = rate_limited(1, HOUR_MS);
     lose_run_during_wait(&harness).await;
     let until = suspended(&harness).until;
-    harness.clock.turn(HOUR_MS / 2);
+    harness.clock.advance(HOUR_MS / 2);
     harness.resume().await.unwrap();
     let late = harness.clock.now().since(until);
     assert!(harness.clock.now() >= until && late < Duration::from_mins(2));
@@ -240,7 +246,7 @@ async fn resume_waits_for_the_rest_of_a_lost_wait() {
 async fn resume_after_the_limit_does_not_wait() {
     let harness = rate_limited(1, HOUR_MS);
     lose_run_during_wait(&harness).await;
-    harness.clock.turn(2 * HOUR_MS);
+    harness.clock.advance(2 * HOUR_MS);
     let start_time = harness.clock.now();
     harness.resume().await.unwrap();
     assert!(harness.clock.now().since(start_time) < Duration::from_mins(1));
@@ -248,7 +254,7 @@ async fn resume_after_the_limit_does_not_wait() {
 
 /// A clock whose time of day jumps, while its elapsed time does not.
 struct JumpingClock {
-    even: Arc<HandClock>,
+    even: Arc<ManualClock>,
     ahead_ms: AtomicI64,
 }
 
@@ -281,7 +287,7 @@ async fn wait_follows_a_jumping_clock() {
         });
         harness.world.clock = clock.clone();
         let (request, seen) = (harness.request(&question()), harness.seen.clone());
-        let run = start(&harness.world, request, seen, Brake::default());
+        let run = start(&harness.world, request, seen, StopToken::default());
         let start_elapsed = clock.elapsed();
         let jump = async {
             harness.wait_for("step_failed").await;
@@ -297,13 +303,13 @@ async fn wait_follows_a_jumping_clock() {
 #[tokio::test]
 async fn stop_interrupts_a_wait() {
     let harness = rate_limited(1, HOUR_MS);
-    let brake = Brake::default();
+    let brake = StopToken::default();
     let (request, seen) = (harness.request(&question()), harness.seen.clone());
     let run = start(&harness.world, request, seen, brake.clone());
     let start_time = harness.clock.now();
     let pull = async {
         harness.wait_for("step_failed").await;
-        brake.pull(Stop::asked("Ctrl-C", StopMode::Boundary, Status::Paused));
+        brake.request_stop(Stop::request("Ctrl-C", StopMode::Boundary, Status::Paused));
     };
     let (ended, ()) = tokio::join!(run, pull);
     assert!(matches!(ended, Err(Error::Stopped { .. })));
@@ -313,7 +319,7 @@ async fn stop_interrupts_a_wait() {
     assert_eq!(
         state(&harness)
             .await
-            .open
+            .open_steps
             .values()
             .next()
             .unwrap()

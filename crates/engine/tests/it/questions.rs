@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use segno_core::session::Status;
-use segno_engine::answer::{answer, open};
-use segno_engine::{Error, World};
+use segno_engine::answer::{answer, open_questions};
+use segno_engine::{Env, Error};
 
 use crate::harness::{Harness, harness, spec};
 
@@ -16,7 +16,7 @@ fn spec_with_question(more: &str) -> String {
 }
 
 async fn answer_question(harness: &Harness, text: &str) -> Result<String, Error> {
-    let world: &World = &harness.world;
+    let world: &Env = &harness.world;
     let summary = harness.summary().await;
     let path = answer(world, &summary, None, text, "ann").await?;
     Ok(path.to_string())
@@ -26,7 +26,7 @@ async fn answer_question(harness: &Harness, text: &str) -> Result<String, Error>
 async fn question_ends_the_run_and_answer_resumes_it() {
     let harness = harness("default: {text: the tide}");
     let error = harness.run(&spec_with_question("")).await.unwrap_err();
-    let Error::Waiting {
+    let Error::WaitingForHuman {
         prompt, context, ..
     } = &error
     else {
@@ -35,7 +35,7 @@ async fn question_ends_the_run_and_answer_resumes_it() {
     assert_eq!(prompt, "Good {{ enough }}?");
     assert_eq!(context.as_deref(), Some("It says: the tide"));
     assert_eq!(harness.summary().await.status, Status::Waiting);
-    let open_questions = open(&harness.world, &harness.summary().await)
+    let open_questions = open_questions(&harness.world, &harness.summary().await)
         .await
         .unwrap();
     assert_eq!(
@@ -64,10 +64,10 @@ async fn a_question_is_answered_once() {
     harness.run(&spec_with_question("")).await.unwrap_err();
     answer_question(&harness, "yes").await.unwrap();
     let error = answer_question(&harness, "no").await.unwrap_err();
-    assert!(matches!(error, Error::NotAsked { .. }), "{error}");
+    assert!(matches!(error, Error::NoOpenQuestion { .. }), "{error}");
     harness.resume().await.unwrap();
     let error = answer_question(&harness, "no").await.unwrap_err();
-    assert!(matches!(error, Error::NotAsked { .. }), "{error}");
+    assert!(matches!(error, Error::NoOpenQuestion { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -79,9 +79,9 @@ async fn default_answers_after_the_timeout() {
         ))
         .await
         .unwrap_err();
-    harness.clock.turn(59_000);
+    harness.clock.advance(59_000);
     harness.resume().await.unwrap_err();
-    harness.clock.turn(2_000);
+    harness.clock.advance(2_000);
     harness.resume().await.unwrap();
     assert_eq!(
         harness.prompt_of("steps/2").as_deref(),
@@ -96,9 +96,9 @@ async fn timeout_without_default_fails_but_late_answer_counts() {
         .run(&spec_with_question(", timeout_seconds: 60"))
         .await
         .unwrap_err();
-    harness.clock.turn(61_000);
+    harness.clock.advance(61_000);
     let error = harness.resume().await.unwrap_err();
-    assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+    assert!(matches!(error, Error::AnswerTimeout { .. }), "{error}");
     answer_question(&harness, "late").await.unwrap();
     harness.resume().await.unwrap();
     assert_eq!(
@@ -112,13 +112,13 @@ async fn other_branches_continue_while_one_waits() {
     let harness = harness("default: {text: x, delay_ms: 10}");
     let pattern = "{type: parallel, config: {branches: [{id: l, steps: [{type: hitl, prompt: Left?}, {agent: a, input: \"{{ hitl_response }}\"}]}, {id: m, steps: [{agent: a, input: m}, {agent: a, input: m}]}, {id: r, steps: [{type: hitl, prompt: Right?}]}], reduce: {type: hitl, prompt: Join?}}}";
     let error = harness.run(&spec(pattern, "")).await.unwrap_err();
-    assert!(matches!(error, Error::Waiting { .. }), "{error}");
+    assert!(matches!(error, Error::WaitingForHuman { .. }), "{error}");
     assert_eq!(
         harness.started_steps(),
         ["branches/m/steps/0", "branches/m/steps/1"]
     );
     let error = answer_question(&harness, "which").await.unwrap_err();
-    assert!(matches!(error, Error::WhichQuestion { .. }), "{error}");
+    assert!(matches!(error, Error::AmbiguousQuestion { .. }), "{error}");
     let summary = harness.summary().await;
     for (step, text) in [
         ("branches/l/steps/0", "left"),
@@ -147,7 +147,7 @@ async fn a_reviewer_may_choose_another_route() {
         waiting.run(&spec(pattern, "")).await.unwrap_err();
         // An unusable answer is rejected when it is given, so it cannot block the session forever.
         let error = answer_question(&waiting, "maybe").await.unwrap_err();
-        assert!(matches!(error, Error::NotAnAnswer { .. }), "{error}");
+        assert!(matches!(error, Error::InvalidAnswer { .. }), "{error}");
         let harness = harness(
             "answers: [{step: router, text: '{\"route\": \"short\"}'}]\ndefault: {text: x}",
         );
@@ -190,7 +190,7 @@ async fn answer_must_match_the_validation() {
     );
     harness.run(&spec(pattern, "")).await.unwrap_err();
     let error = answer_question(&harness, "maybe").await.unwrap_err();
-    assert!(matches!(error, Error::NotAnAnswer { .. }), "{error}");
+    assert!(matches!(error, Error::InvalidAnswer { .. }), "{error}");
     answer_question(&harness, "yes").await.unwrap();
     harness.resume().await.unwrap_err();
     answer_question(&harness, "fine").await.unwrap();
@@ -225,7 +225,7 @@ async fn time_between_runs_does_not_count() {
     harness.run(&spec).await.unwrap_err();
     harness
         .clock
-        .turn(Duration::from_hours(10).as_millis().try_into().unwrap());
+        .advance(Duration::from_hours(10).as_millis().try_into().unwrap());
     answer_question(&harness, "yes").await.unwrap();
     harness.resume().await.unwrap();
 }

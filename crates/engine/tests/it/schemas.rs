@@ -56,7 +56,7 @@ async fn resume_does_not_repeat_an_invalid_answer() {
     let agent = format!("{{prompt: Judge., output_schema: {SCHEMA}}}");
     let error = harness.run(&spec(&agent)).await.unwrap_err();
     assert!(
-        matches!(&error, Error::Unusable { reason, .. } if reason == "it is not JSON"),
+        matches!(&error, Error::UnusableAnswer { reason, .. } if reason == "it is not JSON"),
         "{error}"
     );
     harness.resume().await.unwrap_err();
@@ -68,7 +68,7 @@ async fn prompt_that_violates_input_schema_is_not_sent() {
     let harness = harness("default: {text: fine}");
     let agent = "{prompt: Judge., input_schema: {type: object, required: [m]}}";
     let error = harness.run(&spec(agent)).await.unwrap_err();
-    assert!(matches!(error, Error::WrongInput { .. }), "{error}");
+    assert!(matches!(error, Error::InvalidInput { .. }), "{error}");
     assert_eq!(harness.started_steps(), [""; 0]);
 }
 
@@ -95,7 +95,7 @@ async fn agent_file_finds_its_schemas_beside_it() {
         .run(&spec("{$ref: kept/judge.yaml, tools: []}"))
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::Unusable { .. }), "{error}");
+    assert!(matches!(error, Error::UnusableAnswer { .. }), "{error}");
 }
 
 #[tokio::test]

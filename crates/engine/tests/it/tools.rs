@@ -8,28 +8,28 @@ use segno_core::journal::StopMode;
 use segno_core::model::{Call, Message, Model, Part, Reply, Stop, Tool, ToolCall};
 use segno_core::ports::Boxed;
 use segno_core::session::Status;
-use segno_core::tool::{Class, Offer, Tools};
+use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use segno_core::usage::Usage;
 use segno_engine::resume::{Options, resume};
 use segno_engine::spec::Provider;
 use segno_engine::start::start;
-use segno_engine::{Brake, Drivers, Error, Speaker};
+use segno_engine::{AgentDriver, Drivers, Error, StopToken};
 
 use crate::harness::{Harness, harness, spec};
 
 /// A model that calls one tool and then repeats the result; and that tool, which stops the run on
 /// its first call and, with [`StopMode::Now`], never returns.
 struct OneToolModel {
-    class: Class,
-    offers: Vec<Offer>,
-    brake: Brake,
+    class: EffectClass,
+    offers: Vec<OfferedTool>,
+    brake: StopToken,
     mode: StopMode,
     sent: Mutex<u32>,
     calls: Mutex<u32>,
 }
 
 impl OneToolModel {
-    fn new(class: Class, mode: StopMode) -> Arc<Self> {
+    fn new(class: EffectClass, mode: StopMode) -> Arc<Self> {
         let tool = Tool {
             name: "head".into(),
             description: String::new(),
@@ -37,8 +37,8 @@ impl OneToolModel {
         };
         Arc::new(Self {
             class,
-            offers: vec![Offer { tool, class }],
-            brake: Brake::default(),
+            offers: vec![OfferedTool { tool, class }],
+            brake: StopToken::default(),
             mode,
             sent: Mutex::default(),
             calls: Mutex::default(),
@@ -46,8 +46,8 @@ impl OneToolModel {
     }
 
     fn stop(&self) {
-        let stop = segno_engine::Stop::asked("test", self.mode, Status::Paused);
-        self.brake.pull(stop);
+        let stop = segno_engine::Stop::request("test", self.mode, Status::Paused);
+        self.brake.request_stop(stop);
     }
 }
 
@@ -79,7 +79,7 @@ impl Model for OneToolModel {
 }
 
 impl Tools for OneToolModel {
-    fn offers(&self) -> &[Offer] {
+    fn offered_tools(&self) -> &[OfferedTool] {
         &self.offers
     }
 
@@ -104,19 +104,22 @@ impl Tools for OneToolModel {
 struct OneToolDrivers(Arc<OneToolModel>);
 
 impl Drivers for OneToolDrivers {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
+    fn driver(&self, _: &Provider, _: &Path) -> Result<AgentDriver, Error> {
         let model: Arc<dyn Model> = Arc::clone(&self.0) as _;
-        Ok(Speaker::Model(model))
+        Ok(AgentDriver::Model(model))
     }
 
-    fn tools(&self, _: segno_engine::Order<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
+    fn tools(&self, _: segno_engine::ToolsetRequest<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
         Ok(vec![Arc::clone(&self.0) as _])
     }
 }
 
 const ONE: &str = "{type: chain, config: {steps: [{agent: a, input: post it}]}}";
 
-async fn stop_and_resume(class: Class, mode: StopMode) -> (Harness, Arc<OneToolModel>, String) {
+async fn stop_and_resume(
+    class: EffectClass,
+    mode: StopMode,
+) -> (Harness, Arc<OneToolModel>, String) {
     let mut harness = harness("default: {text: x}");
     let model = OneToolModel::new(class, mode);
     harness.world.drivers = Arc::new(OneToolDrivers(Arc::clone(&model)));
@@ -133,7 +136,7 @@ async fn stop_and_resume(class: Class, mode: StopMode) -> (Harness, Arc<OneToolM
         summary,
         Options::default(),
         seen,
-        Brake::default(),
+        StopToken::default(),
     );
     let output = resumed.await.unwrap().output;
     (harness, model, output)
@@ -141,7 +144,7 @@ async fn stop_and_resume(class: Class, mode: StopMode) -> (Harness, Arc<OneToolM
 
 #[tokio::test]
 async fn effectful_tool_is_not_rerun_and_outcome_is_unknown() {
-    let (harness, model, output) = stop_and_resume(Class::Effectful, StopMode::Now).await;
+    let (harness, model, output) = stop_and_resume(EffectClass::Effectful, StopMode::Now).await;
     assert!(
         output.starts_with("The outcome of this call is unknown"),
         "{output}"
@@ -158,7 +161,7 @@ async fn effectful_tool_is_not_rerun_and_outcome_is_unknown() {
 
 #[tokio::test]
 async fn read_only_and_repeatable_tools_are_rerun() {
-    for class in [Class::ReadOnly, Class::Repeatable] {
+    for class in [EffectClass::ReadOnly, EffectClass::Repeatable] {
         let (_, model, output) = stop_and_resume(class, StopMode::Now).await;
         assert_eq!(output, "sent 2");
         assert_eq!(*model.calls.lock().unwrap(), 2);
@@ -168,7 +171,8 @@ async fn read_only_and_repeatable_tools_are_rerun() {
 
 #[tokio::test]
 async fn boundary_stop_happens_between_two_turns() {
-    let (harness, model, output) = stop_and_resume(Class::Effectful, StopMode::Boundary).await;
+    let (harness, model, output) =
+        stop_and_resume(EffectClass::Effectful, StopMode::Boundary).await;
     assert_eq!(output, "sent 1");
     assert_eq!(
         (*model.sent.lock().unwrap(), *model.calls.lock().unwrap()),

@@ -11,20 +11,20 @@ use segno_core::digest::Digest;
 use crate::archive::header::{
     self, BLOCK, FILE, FOLDER, GLOBAL, HARD_LINK, Header, LINK, NAME, RECORDS,
 };
-use crate::archive::{Written, excluded, pax};
+use crate::archive::{WrittenArchive, excluded, pax};
 use crate::entry::{Entry, Kind};
 use crate::error::Error;
 use crate::files;
 use crate::manifest::bytes;
 use crate::pack::Cursor;
 use crate::request::Progress;
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 const LEVEL: i32 = 3;
 /// The name of the block before PAX records.
 const RECORDS_NAME: &[u8] = b"././@PaxHeader";
 
-impl Vault {
+impl SnapshotStore {
     /// Writes a snapshot to a new file, as an archive. The content is durable on return; its name
     /// is durable once the folder is synced. The same snapshot gives the same bytes.
     pub fn write(
@@ -32,7 +32,7 @@ impl Vault {
         snapshot: Digest,
         to: &Path,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Written, Error> {
+    ) -> Result<WrittenArchive, Error> {
         // The shared lock keeps others from deleting what is being read.
         let _lock = self.lock_shared()?;
         let manifest = self.manifest(snapshot)?;
@@ -138,7 +138,7 @@ impl ArchiveWriter {
         self.encoder.write_all(&[0; BLOCK][..missing])
     }
 
-    fn finish(mut self) -> io::Result<Written> {
+    fn finish(mut self) -> io::Result<WrittenArchive> {
         self.encoder.write_all(&[0; 2 * BLOCK])?;
         let Hashed {
             file,
@@ -148,7 +148,7 @@ impl ArchiveWriter {
         let file: File = file.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         let hash = hasher.finalize();
-        Ok(Written {
+        Ok(WrittenArchive {
             bytes,
             digest: Digest::from_bytes(hash.as_bytes()).expect("a hash has that length"),
         })

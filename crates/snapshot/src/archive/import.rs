@@ -9,7 +9,7 @@ use segno_core::digest::Digest;
 
 use crate::archive::members::{Member, Members, What, refuse};
 use crate::archive::tree::Tree;
-use crate::archive::{Archive, Keeping, Limits};
+use crate::archive::{Archive, ImportMode, Limits};
 use crate::capture::summary;
 use crate::chunk::{self, LONGEST, WHOLE};
 use crate::entry::{Chunk, Entry, Kind};
@@ -18,13 +18,13 @@ use crate::files;
 use crate::manifest::{Manifest, bytes, order};
 use crate::pack::{Packer, StoredChunks};
 use crate::request::{Captured, Progress};
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 /// The largest window of the decoder, as a power of two: 32 MiB. `tar --zstd` and all usual levels
 /// stay below it; more would cost memory (P10).
 const WINDOW: u32 = 25;
 
-impl Vault {
+impl SnapshotStore {
     /// Makes a snapshot of an archive. The snapshot is durable and listed on return, unless the
     /// archive is only checked. Nothing is unpacked anywhere else, and nothing is listed unless the
     /// whole archive could be read and a capture could have written it. Progress is reported in
@@ -35,13 +35,13 @@ impl Vault {
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Captured, Error> {
         let _lock = self.lock_shared()?;
-        let known = match archive.keeping {
-            Keeping::Keep => StoredChunks::new(self.usable_packs()?),
-            Keeping::Look => StoredChunks::default(),
+        let known = match archive.mode {
+            ImportMode::Store => StoredChunks::new(self.usable_packs()?),
+            ImportMode::VerifyOnly => StoredChunks::default(),
         };
-        let mut sink = Sink(match archive.keeping {
-            Keeping::Keep => Some(Packer::new(self, &known)?),
-            Keeping::Look => None,
+        let mut sink = Sink(match archive.mode {
+            ImportMode::Store => Some(Packer::new(self, &known)?),
+            ImportMode::VerifyOnly => None,
         });
         let (manifest, digest) = read(archive, &mut sink, progress)?;
         let whole = manifest.encode();

@@ -20,7 +20,7 @@ mod pax_fields;
 pub mod probe;
 mod tree;
 
-pub use segno_core::archive::{Archive, Keeping, Limits, Written};
+pub use segno_core::archive::{Archive, ImportMode, Limits, WrittenArchive};
 
 use crate::error::Error;
 

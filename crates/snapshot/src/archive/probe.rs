@@ -7,7 +7,7 @@ use crate::manifest::Manifest;
 
 /// The content of an uncompressed archive, or why it is refused. Asserts that an accepted manifest
 /// can be encoded and decoded.
-pub fn unpacked(bytes: &[u8], limits: Limits) -> String {
+pub fn import(bytes: &[u8], limits: Limits) -> String {
     let manifest = match unpack(bytes, limits, &mut Sink(None), &|| ()) {
         Ok(manifest) => manifest,
         Err(error) => return error.to_string(),
@@ -22,7 +22,7 @@ pub fn unpacked(bytes: &[u8], limits: Limits) -> String {
 }
 
 /// Fixes the checksum of every block that resembles a header, so that its content is parsed.
-pub fn mend(bytes: &mut [u8]) {
+pub fn fix_checksums(bytes: &mut [u8]) {
     for block in bytes.chunks_exact_mut(super::header::BLOCK) {
         if &block[257..262] == b"ustar" {
             block[148..156].fill(b' ');
@@ -34,7 +34,7 @@ pub fn mend(bytes: &mut [u8]) {
 
 /// The content of a manifest, or why it is rejected. Asserts that an accepted one is encoded as it
 /// was.
-pub fn manifest(bytes: &[u8]) -> String {
+pub fn decode_manifest(bytes: &[u8]) -> String {
     match Manifest::decode(bytes) {
         Ok(manifest) => {
             let written = manifest.encode();
@@ -47,7 +47,7 @@ pub fn manifest(bytes: &[u8]) -> String {
 }
 
 /// The content of a manifest file, or why it is rejected.
-pub fn stored(bytes: &[u8]) -> String {
+pub fn decode_stored_manifest(bytes: &[u8]) -> String {
     let mut sealed = bytes.to_vec();
     sealed.extend(segno_core::digest::Digest::of(bytes).as_bytes());
     match Stored::decode(&sealed).and_then(|stored| stored.digests()) {
@@ -57,7 +57,7 @@ pub fn stored(bytes: &[u8]) -> String {
 }
 
 /// The manifest of an uncompressed archive; `None` if it is refused.
-pub fn written(bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn import_and_encode(bytes: &[u8]) -> Option<Vec<u8>> {
     let limits = Limits {
         bytes: 1 << 22,
         entries: 1 << 10,

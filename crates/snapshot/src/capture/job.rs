@@ -13,7 +13,7 @@ use crate::manifest::bytes;
 use crate::pack::{Cursor, Finished, PackSync, Packer, StoredChunks};
 use crate::read::{Reader, Reading};
 use crate::request::Progress;
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 use super::Capture;
 use super::plan::Plan;
@@ -105,14 +105,14 @@ impl Capture<'_> {
 
 /// What the snapshot store already has.
 pub(super) struct Previous<'a> {
-    store: &'a Vault,
+    store: &'a SnapshotStore,
     known: &'a StoredChunks,
     /// The content of the previous snapshot.
     index: &'a Index,
 }
 
 impl<'a> Previous<'a> {
-    pub(super) fn new(store: &'a Vault, known: &'a StoredChunks, index: &'a Index) -> Self {
+    pub(super) fn new(store: &'a SnapshotStore, known: &'a StoredChunks, index: &'a Index) -> Self {
         Self {
             store,
             known,

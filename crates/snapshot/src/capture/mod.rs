@@ -26,7 +26,7 @@ use crate::pack::{PackSync, StoredChunks};
 use crate::read::Stamps;
 use crate::recheck::Recheck;
 use crate::request::{Captured, Progress, Request};
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 use crate::walk::{Tree, Walk, guard};
 use crate::wire::Broken;
 
@@ -34,7 +34,7 @@ use job::Previous;
 use manifest_merge::{MergedManifest, merge, stamp_of};
 use plan::{Found, Plan, State, entry};
 
-impl Vault {
+impl SnapshotStore {
     /// Takes a snapshot of a folder. The snapshot is durable and listed on return. The same tree
     /// gives the same snapshot.
     ///
@@ -93,7 +93,7 @@ struct Read {
 }
 
 struct Capture<'a> {
-    store: &'a Vault,
+    store: &'a SnapshotStore,
     request: &'a Request<'a>,
     place: &'a Path,
     root: OwnedFd,
@@ -110,7 +110,11 @@ struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    fn new(store: &'a Vault, request: &'a Request<'a>, place: &'a Path) -> Result<Self, Error> {
+    fn new(
+        store: &'a SnapshotStore,
+        request: &'a Request<'a>,
+        place: &'a Path,
+    ) -> Result<Self, Error> {
         let to_error = |error| Error::at(place, error);
         let root = openat::root(place).map_err(to_error)?;
         let facts = Facts::of(&root).map_err(to_error)?;

@@ -24,10 +24,10 @@ mod safe_config;
 pub(crate) mod shadow;
 mod status;
 mod user_git;
-pub mod work;
+pub mod worktree;
 
 pub use error::Error;
 pub use head::head;
 pub(crate) use outside::git_temporary_rule;
-pub use repository_status::sight;
+pub use repository_status::workspace_status;
 pub(crate) use safe_config::safe_config;

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segno_core::checkpoint::{GitFolder, Repository};
+use segno_core::checkpoint::{GitDir, Repository};
 use segno_core::ports::Clock;
 
 use crate::error::Error;
 use crate::request::{Request, Restore};
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 use super::outside::{self, Outside};
 use super::{relocate, repository_status};
@@ -16,7 +16,7 @@ use super::{relocate, repository_status};
 /// The time limit of one git command that reads the status of a repository.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-impl Vault {
+impl SnapshotStore {
     /// The status of the repositories at `paths` of `folder`, and the changes since the commit
     /// `since` in that of `folder` itself. Git folders outside of the workspace are captured as
     /// snapshots of their own.
@@ -33,8 +33,8 @@ impl Vault {
             let mut repository = repository_status::repository_status(folder, path, since, TIMEOUT);
             if let Some(outside) = outside.iter().find(|outside| outside.path == *path) {
                 match self.capture_outside(outside, clock) {
-                    Ok(kept) => repository.outside = Some(kept),
-                    Err(error) => repository.trouble = Some(error.to_string()),
+                    Ok(kept) => repository.external_git_dir = Some(kept),
+                    Err(error) => repository.error = Some(error.to_string()),
                 }
             }
             repository
@@ -42,13 +42,13 @@ impl Vault {
         paths.iter().map(status).collect()
     }
 
-    fn capture_outside(&self, outside: &Outside, clock: &dyn Clock) -> Result<GitFolder, Error> {
+    fn capture_outside(&self, outside: &Outside, clock: &dyn Clock) -> Result<GitDir, Error> {
         let request = Request {
             scope: &outside::GitScope,
             ..Request::new(&outside.folder, clock)
         };
         let captured = self.capture(&request, &|_| {})?;
-        Ok(GitFolder {
+        Ok(GitDir {
             folder: outside.folder.to_string_lossy().into_owned(),
             snapshot: captured.snapshot,
             worktree: outside.worktree.clone(),
@@ -67,7 +67,7 @@ impl Vault {
         for repository in repositories {
             let path = Path::new(&repository.path);
             relocate::relocate(from, folder, path)?;
-            let Some(outside) = &repository.outside else {
+            let Some(outside) = &repository.external_git_dir else {
                 continue;
             };
             let place = relocate::within(folder, path).filter(|place| place.join(".git").is_file());

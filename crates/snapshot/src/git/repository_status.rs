@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use segno_core::checkpoint::{Repository, Since};
+use segno_core::checkpoint::{Repository, SessionChanges};
 
 use crate::scope::bounded_read;
 
@@ -47,7 +47,7 @@ pub(super) fn repository_status(
         Some(paths) => read_status(&paths, text, since, limit).0,
         None => Repository {
             path: text,
-            trouble: Some("it is no repository any more".into()),
+            error: Some("it is no repository any more".into()),
             ..Repository::default()
         },
     }
@@ -56,7 +56,7 @@ pub(super) fn repository_status(
 /// The status of the repository whose top is `folder`, including the changes since the commit
 /// `since`, and the changes since the last commit; `None` if it is not a repository. Writes
 /// nothing.
-pub fn sight(
+pub fn workspace_status(
     folder: &Path,
     since: Option<&str>,
     limit: Duration,
@@ -75,7 +75,7 @@ fn read_status(
     let (mut repository, changed) = asked.unwrap_or_else(|error| {
         let trouble = Some(error.to_string());
         let unknown = Repository {
-            trouble,
+            error: trouble,
             ..Repository::default()
         };
         (unknown, Vec::new())
@@ -83,7 +83,7 @@ fn read_status(
     repository.path = path;
     repository.activities = activities(paths);
     if let Some(lender) = alternate(paths) {
-        repository.trouble = Some(format!("it borrows objects that are not kept: {lender}"));
+        repository.error = Some(format!("it borrows objects that are not kept: {lender}"));
     }
     (repository, changed)
 }
@@ -107,7 +107,8 @@ fn query(shadow: &Shadow, since: Option<&str>) -> Result<(Repository, Vec<String
         let count = String::from_utf8_lossy(&answer);
         repository.unpushed = count.trim().parse().unwrap_or_default();
     }
-    repository.since = since.and_then(|since| changed_since(&git, since, &repository, &changed));
+    repository.session_changes =
+        since.and_then(|since| changed_since(&git, since, &repository, &changed));
     Ok((repository, changed))
 }
 
@@ -118,7 +119,7 @@ fn changed_since(
     since: &str,
     repository: &Repository,
     changed: &[String],
-) -> Option<Since> {
+) -> Option<SessionChanges> {
     let since = head::parse_commit_id(since)?;
     let mut names = if repository.commit.as_deref() == Some(&since) {
         changed.to_vec()
@@ -137,7 +138,7 @@ fn changed_since(
     names.dedup();
     let files = names.len() as u64;
     names.truncate(NAMED);
-    Some(Since {
+    Some(SessionChanges {
         commit: since,
         files,
         names,

@@ -23,7 +23,7 @@ mod stored_chunks;
 use std::io;
 use std::path::Path;
 
-use segno_core::cipher::Shut;
+use segno_core::cipher::DecryptError;
 use segno_core::digest::Digest;
 
 use crate::chunk::LONGEST;
@@ -186,7 +186,7 @@ pub(crate) fn read_table(
     match read_whole_table(encrypted_files, path, name) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             let reason = match error.get_ref().and_then(|error| error.downcast_ref()) {
-                Some(Shut::Damaged) => "its table does not open with its key",
+                Some(DecryptError::Damaged) => "its table does not open with its key",
                 _ => "it is not a regular file",
             };
             Ok(Err(Broken(reason)))

@@ -13,7 +13,7 @@ use crate::machine;
 use crate::pack::pack_writer::PackWriter;
 use crate::pack::stored_chunks::StoredChunks;
 use crate::pack::{BLOCK, Cursor, Form, PACK, PackSync, patch};
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 
 const LEVEL: i32 = 3;
 /// The sizes of the compressor's match tables, as powers of two. The default of this level for
@@ -70,7 +70,7 @@ pub(crate) enum Finished<'a> {
 }
 
 impl<'a> Packer<'a> {
-    pub(crate) fn new(store: &'a Vault, known: &'a StoredChunks) -> Result<Self, Error> {
+    pub(crate) fn new(store: &'a SnapshotStore, known: &'a StoredChunks) -> Result<Self, Error> {
         Ok(Self {
             encrypted_files: &store.encrypted_files,
             drafts: &store.drafts,

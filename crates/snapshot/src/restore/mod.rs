@@ -31,7 +31,7 @@ use crate::manifest::Manifest;
 use crate::openat::{self, Facts};
 use crate::pack::PackSet;
 use crate::request::{Progress, Restore, Restored, Trust};
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 use crate::walk::guard;
 
 use plan::{Existing, Plan};
@@ -41,7 +41,7 @@ use stage::Stage;
 /// The largest git configuration that is read.
 const SETTINGS: u64 = 1024 * 1024;
 
-impl Vault {
+impl SnapshotStore {
     /// Makes `into` what the snapshot says, writing only what differs. Creates the folder if it is
     /// missing. Changes nothing in the target until everything that has to be written is staged and
     /// checked.
@@ -94,7 +94,7 @@ impl Vault {
         self.add_safe_git_config(snapshot, &manifest, &set_aside, &target)?;
         Ok(Restored {
             skipped: manifest.skipped,
-            set_aside,
+            disarmed: set_aside,
             ..restored
         })
     }
@@ -107,7 +107,9 @@ impl Vault {
         into: &Path,
         options: &Restore<'_>,
     ) -> Result<Option<RestoreDiff>, Error> {
-        let seen = options.seen.filter(|_| options.trust == Trust::Full);
+        let seen = options
+            .target_snapshot
+            .filter(|_| options.trust == Trust::Full);
         let Some(seen) = seen.filter(|_| self.is_listed(snapshot)) else {
             return Ok(None);
         };
@@ -265,7 +267,7 @@ mod tests {
     #[test]
     fn hostile_manifest_is_refused_before_writing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Vault::open(&folder.path().join("vault")).expect("a vault");
+        let store = SnapshotStore::open(&folder.path().join("vault")).expect("a vault");
         let outside = folder.path().join("outside");
         let link = Kind::Link { target: outside };
         let empty = Kind::File {
@@ -295,7 +297,7 @@ mod tests {
     #[test]
     fn restore_refuses_more_bytes_than_the_limit() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Vault::open(&folder.path().join("vault")).expect("a vault");
+        let store = SnapshotStore::open(&folder.path().join("vault")).expect("a vault");
         let chunk = Chunk {
             digest: Digest::of(b"abc"),
             length: 3,

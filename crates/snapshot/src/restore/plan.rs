@@ -17,7 +17,7 @@ use crate::recheck::Recheck;
 use crate::request::{Reach, Restore};
 use crate::restore::{Target, mode};
 use crate::scope::Scope;
-use crate::snapshot_store::Vault;
+use crate::snapshot_store::SnapshotStore;
 use crate::walk::{Tree, Walk, What};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -327,7 +327,7 @@ pub(crate) fn read_target(
     manifest: &Manifest,
     target: &Target<'_>,
     index: &Index,
-    store: &Vault,
+    store: &SnapshotStore,
     options: &Restore<'_>,
 ) -> Result<HashMap<PathBuf, Existing>, Error> {
     let facts = openat::root(&store.root).and_then(Facts::of);

@@ -9,7 +9,7 @@ use std::process::Command;
 use proptest::prelude::*;
 use segno_core::digest::Digest;
 use segno_snapshot::archive::Measure;
-use segno_snapshot::{Archive, Captured, Error, Keeping, Limits, Restore, Vault};
+use segno_snapshot::{Archive, Captured, Error, ImportMode, Limits, Restore, SnapshotStore};
 
 use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
@@ -19,16 +19,16 @@ fn archive(from: &Path) -> Archive<'_> {
         digest: None,
         snapshot: None,
         limits: Limits::default(),
-        keeping: Keeping::Keep,
+        mode: ImportMode::Store,
     }
 }
 
 /// An empty snapshot store.
-fn empty_store(fixture: &Fixture) -> Vault {
-    Vault::open(&fixture.folder.path().join("other")).unwrap()
+fn empty_store(fixture: &Fixture) -> SnapshotStore {
+    SnapshotStore::open(&fixture.folder.path().join("other")).unwrap()
 }
 
-fn import(store: &Vault, file: &Path) -> Result<Captured, Error> {
+fn import(store: &SnapshotStore, file: &Path) -> Result<Captured, Error> {
     store.take(&archive(file), &|_| {})
 }
 
@@ -38,7 +38,7 @@ fn write(fixture: &Fixture, snapshot: Digest, name: &str) -> PathBuf {
     file
 }
 
-fn restore(store: &Vault, snapshot: Digest, into: &Path) {
+fn restore(store: &SnapshotStore, snapshot: Digest, into: &Path) {
     let options = Restore {
         privileges: true,
         durable: false,
@@ -248,7 +248,7 @@ fn checking_an_archive_stores_nothing() {
     let file = write(&fixture, captured.snapshot, "a.tar.zst");
     let store = empty_store(&fixture);
     let request = Archive {
-        keeping: Keeping::Look,
+        mode: ImportMode::VerifyOnly,
         ..archive(&file)
     };
     let taken = store.take(&request, &|_| {}).unwrap();

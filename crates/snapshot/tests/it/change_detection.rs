@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use segno_snapshot::scope::{Evidence, Rules};
-use segno_snapshot::{Budget, Kind, Request, Scope, Vault, Why};
+use segno_snapshot::{Budget, Kind, Request, Scope, SnapshotStore, Why};
 
 use crate::fixture::{
     FROZEN_CLOCK, Fixture, Ticks, assert_same, noise, tree_state, wait_until_old,
@@ -318,7 +318,7 @@ fn hard_links_are_restored_outside_names_untouched() {
 fn snapshot_store_is_not_captured_into_itself() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "file").unwrap();
-    let store = segno_snapshot::Vault::open(&folder.path().join("vault")).unwrap();
+    let store = segno_snapshot::SnapshotStore::open(&folder.path().join("vault")).unwrap();
     let captured = store
         .capture(&Request::new(folder.path(), &FROZEN_CLOCK), &|_| {})
         .unwrap();
@@ -567,7 +567,7 @@ fn every_change_of_a_known_folder_is_seen() {
         let after = fixture.capture().snapshot;
         assert_ne!(before, after, "{what}");
         // A store without an index comes to the same snapshot.
-        let fresh = Vault::open(&fixture.folder.path().join(what)).unwrap();
+        let fresh = SnapshotStore::open(&fixture.folder.path().join(what)).unwrap();
         let truth = fresh.capture(&Request::new(&fixture.work(), &FROZEN_CLOCK), &|_| {});
         assert_eq!(after, truth.unwrap().snapshot, "{what}");
     }

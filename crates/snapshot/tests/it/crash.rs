@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use segno_core::time::Timestamp;
-use segno_snapshot::{Request, Restore, Vault};
+use segno_snapshot::{Request, Restore, SnapshotStore};
 
 use crate::fixture::{FROZEN_CLOCK, Fixture, assert_same, noise, open, tree_state};
 
@@ -241,7 +241,7 @@ fn lost_write_is_noticed_before_listing() {
         }
         lies += 1;
         refused += usize::from(!status.success());
-        let store = Vault::open(&fixture.folder.path().join("vault")).unwrap();
+        let store = SnapshotStore::open(&fixture.folder.path().join("vault")).unwrap();
         for snapshot in store.snapshots().unwrap() {
             assert_eq!(store.verify(snapshot, &|_| {}).unwrap(), [], "{count}");
         }

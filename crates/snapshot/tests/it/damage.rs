@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
-use segno_snapshot::{Error, Restore, Vault};
+use segno_snapshot::{Error, Restore, SnapshotStore};
 
 use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
@@ -46,7 +46,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 /// reported.
 fn check_damaged_store(fixture: &Fixture, snapshots: &[(Digest, PathBuf)], what: &str) -> bool {
     let root = fixture.folder.path().join("vault");
-    let store = match Vault::open(&root) {
+    let store = match SnapshotStore::open(&root) {
         Err(Error::NotASnapshotStore { .. }) => return true,
         other => other.unwrap(),
     };
@@ -215,7 +215,7 @@ fn foreign_folder_is_not_made_a_snapshot_store() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("thesis.txt"), "x").unwrap();
     assert!(matches!(
-        Vault::open(folder.path()),
+        SnapshotStore::open(folder.path()),
         Err(Error::NotASnapshotStore { .. })
     ));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -278,7 +278,7 @@ fn on_a_small_disk() {
     let root = Path::new(&disk).join("vault");
     let fixture = Fixture::new();
     fixture.write("a", noise(500_000, 1));
-    let store = Vault::open(&root).unwrap();
+    let store = SnapshotStore::open(&root).unwrap();
     let work = fixture.work();
     let request = segno_snapshot::Request::new(&work, &crate::fixture::FROZEN_CLOCK);
     let first = store.capture(&request, &|_| {}).unwrap().snapshot;

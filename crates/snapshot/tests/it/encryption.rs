@@ -4,18 +4,18 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use segno_core::cipher::{Cipher, Shut};
+use segno_core::cipher::{Cipher, DecryptError};
 use segno_core::time::Timestamp;
-use segno_snapshot::{Error, Request, Restore, Vault};
+use segno_snapshot::{Error, Request, Restore, SnapshotStore};
 
 use crate::fixture::{FROZEN_CLOCK, Fixture, assert_same, noise, tree_state};
 
 const NAME: &str = "a-name-that-nobody-should-read";
 const TEXT: &str = "a text that nobody should read\n";
 
-fn store(fixture: &Fixture, key: Option<u8>) -> Vault {
+fn store(fixture: &Fixture, key: Option<u8>) -> SnapshotStore {
     let cipher = key.map(|key| Cipher::new([key; 32]));
-    Vault::open_with(&fixture.folder.path().join("vault"), cipher).unwrap()
+    SnapshotStore::open_with(&fixture.folder.path().join("vault"), cipher).unwrap()
 }
 
 fn fill(fixture: &Fixture) {
@@ -24,7 +24,7 @@ fn fill(fixture: &Fixture) {
     fixture.write("many/small", "x");
 }
 
-fn capture(fixture: &Fixture, store: &Vault) -> segno_core::digest::Digest {
+fn capture(fixture: &Fixture, store: &SnapshotStore) -> segno_core::digest::Digest {
     let captured = store.capture(&Request::new(&fixture.work(), &FROZEN_CLOCK), &|_| {});
     captured.unwrap().snapshot
 }
@@ -69,7 +69,10 @@ fn encrypted_snapshot_restores_only_with_its_key() {
     let restored = same.restore(kept, &fixture.target(), &Restore::default(), &|_| {});
     restored.unwrap();
     assert_same(&tree_state(&fixture.target()), &before);
-    for (key, expected) in [(None, Shut::NoKey), (Some(2), Shut::OtherKey)] {
+    for (key, expected) in [
+        (None, DecryptError::NoKey),
+        (Some(2), DecryptError::OtherKey),
+    ] {
         let other = store(&fixture, key);
         let into = fixture.folder.path().join("other");
         let refused = other.restore(kept, &into, &Restore::default(), &|_| {});

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use segno_core::cipher::Cipher;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
-use segno_snapshot::{Captured, Request, Restore, Restored, Vault};
+use segno_snapshot::{Captured, Request, Restore, Restored, SnapshotStore};
 
 /// A clock that advances by a fixed step each time it is read.
 #[derive(Default)]
@@ -42,16 +42,16 @@ pub(crate) static FROZEN_CLOCK: Ticks = Ticks {
 const KEY: &str = "key";
 
 /// Opens the store of the fixture in a folder.
-pub(crate) fn open(folder: &Path) -> Vault {
+pub(crate) fn open(folder: &Path) -> SnapshotStore {
     let key = fs::read(folder.join(KEY)).ok();
     let cipher = key.map(|key| Cipher::new(key.try_into().unwrap()));
-    Vault::open_with(&folder.join("vault"), cipher).unwrap()
+    SnapshotStore::open_with(&folder.join("vault"), cipher).unwrap()
 }
 
 /// Everything that a test needs, in a temporary folder.
 pub(crate) struct Fixture {
     pub(crate) folder: tempfile::TempDir,
-    pub(crate) store: Vault,
+    pub(crate) store: SnapshotStore,
 }
 
 impl Fixture {

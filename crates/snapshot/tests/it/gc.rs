@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use segno_core::time::Timestamp;
-use segno_snapshot::{Difference, Error, Request, Swept, Vault};
+use segno_snapshot::{Difference, Error, GcReport, Request, SnapshotStore};
 
 use crate::fixture::{FROZEN_CLOCK, Fixture, assert_same, noise, tree_state};
 
@@ -18,7 +18,7 @@ fn packs(fixture: &Fixture) -> usize {
         .count()
 }
 
-fn gc(fixture: &Fixture, hour: i64) -> Swept {
+fn gc(fixture: &Fixture, hour: i64) -> GcReport {
     fixture.store.gc(Timestamp(hour * 3_600_000), HOUR).unwrap()
 }
 
@@ -29,14 +29,14 @@ fn gc_deletes_unreferenced_data_after_grace() {
     let first = fixture.capture().snapshot;
     fixture.write("a", noise(5000, 2));
     let second = fixture.capture().snapshot;
-    assert_eq!(gc(&fixture, 1), Swept::default());
+    assert_eq!(gc(&fixture, 1), GcReport::default());
     fixture.store.remove(first).unwrap();
     assert!(matches!(
         fixture.store.remove(first),
         Err(Error::NoSnapshot(_))
     ));
     let thrown = gc(&fixture, 2);
-    assert_eq!((thrown.thrown, thrown.deleted), (2, 0));
+    assert_eq!((thrown.trashed, thrown.deleted), (2, 0));
     assert_eq!(gc(&fixture, 2).deleted, 0);
     assert_eq!(packs(&fixture), 2);
     let deleted = gc(&fixture, 3);
@@ -181,7 +181,7 @@ fn concurrent_capture_and_gc_lose_nothing() {
                 let root = root.clone();
                 scope.spawn(move || {
                     // A store of its own, as another process would have.
-                    let store = Vault::open(&root.join("vault")).unwrap();
+                    let store = SnapshotStore::open(&root.join("vault")).unwrap();
                     let work = root.join(format!("work-{writer}"));
                     fs::create_dir(&work).unwrap();
                     let mut taken = Vec::new();
@@ -210,7 +210,7 @@ fn concurrent_capture_and_gc_lose_nothing() {
             })
             .collect();
         let sweeper = scope.spawn(|| {
-            let store = Vault::open(&root.join("vault")).unwrap();
+            let store = SnapshotStore::open(&root.join("vault")).unwrap();
             let (mut hour, mut swept) = (0, 0);
             while !stop.load(Ordering::Relaxed) {
                 hour += 2;
@@ -254,13 +254,13 @@ fn gc_during_a_capture_does_nothing() {
     let work = fixture.work();
     let asked = AtomicBool::new(false);
     let sweep = |_| {
-        let store = Vault::open(&fixture.folder.path().join("vault")).unwrap();
+        let store = SnapshotStore::open(&fixture.folder.path().join("vault")).unwrap();
         let swept = store.gc(Timestamp(1), Duration::ZERO).unwrap();
         assert_eq!(
             swept,
-            Swept {
+            GcReport {
                 busy: true,
-                ..Swept::default()
+                ..GcReport::default()
             }
         );
         asked.store(true, Ordering::Relaxed);
@@ -286,7 +286,7 @@ fn only_drafts_of_dead_processes_are_removed() {
     let alive = drafts.join(format!("tmp.{}.00", std::process::id()));
     fs::write(&dead, "x").unwrap();
     fs::write(&alive, "x").unwrap();
-    Vault::open(&fixture.folder.path().join("vault")).unwrap();
+    SnapshotStore::open(&fixture.folder.path().join("vault")).unwrap();
     assert!(!dead.exists() && alive.exists());
 }
 
@@ -360,9 +360,9 @@ fn recapture_refreshes_the_snapshot() {
         assert_eq!(fixture.capture().snapshot, snapshot);
         assert_eq!(fixture.store.keep(&papers).unwrap(), paper);
         let before = Timestamp(1_500_000_000_000);
-        assert_eq!(fixture.store.keep_only(&[], before).unwrap(), 0);
+        assert_eq!(fixture.store.unlist_except(&[], before).unwrap(), 0);
     }
     age();
     let before = Timestamp(1_500_000_000_000);
-    assert_eq!(fixture.store.keep_only(&[], before).unwrap(), 2);
+    assert_eq!(fixture.store.unlist_except(&[], before).unwrap(), 2);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use segno_core::checkpoint::Repository;
 use segno_core::digest::Digest;
 use segno_snapshot::scope::{Evidence, Rules};
-use segno_snapshot::{Request, Restore, Restored, Trust, Vault};
+use segno_snapshot::{Request, Restore, Restored, SnapshotStore, Trust};
 
 use crate::fixture::FROZEN_CLOCK;
 use crate::sandbox::Sandbox;
@@ -30,7 +30,7 @@ fn repository_with_commit() -> Sandbox {
 
 /// A captured workspace.
 struct CapturedWorkspace {
-    store: Vault,
+    store: SnapshotStore,
     snapshot: Digest,
     repositories: Vec<Repository>,
 }
@@ -52,7 +52,7 @@ fn capture(sandbox: &Sandbox) -> CapturedWorkspace {
 /// Like [`capture`], with the changes since a commit.
 fn capture_since(sandbox: &Sandbox, since: Option<&str>) -> CapturedWorkspace {
     let before = file_states(&sandbox.root());
-    let store = Vault::open(&sandbox.path("vault")).unwrap();
+    let store = SnapshotStore::open(&sandbox.path("vault")).unwrap();
     let scope = Evidence::new(sandbox.root(), Rules::default());
     let root = sandbox.root();
     let request = Request {
@@ -161,7 +161,7 @@ fn assert_fsck_clean(sandbox: &Sandbox, folder: &Path) {
 fn round_trip(sandbox: &Sandbox) -> (Repository, PathBuf) {
     let kept = capture(sandbox);
     let (into, restored) = restore(sandbox, &kept, Trust::Full);
-    assert_eq!(restored.set_aside, Vec::<PathBuf>::new());
+    assert_eq!(restored.disarmed, Vec::<PathBuf>::new());
     assert_eq!(
         git_outputs(sandbox, &sandbox.root()),
         git_outputs(sandbox, &into)
@@ -170,6 +170,6 @@ fn round_trip(sandbox: &Sandbox) -> (Repository, PathBuf) {
     // once.
     assert_fsck_clean(sandbox, &into);
     let repository = kept.repository("").clone();
-    assert_eq!(repository.trouble, None);
+    assert_eq!(repository.error, None);
     (repository, into)
 }

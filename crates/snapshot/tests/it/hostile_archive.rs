@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use segno_core::error::Diagnose;
-use segno_snapshot::{Archive, Captured, Error, Keeping, Kind, Limits, Restore};
+use segno_snapshot::{Archive, Captured, Error, ImportMode, Kind, Limits, Restore};
 
 use crate::fixture::{Fixture, noise};
 
@@ -108,20 +108,20 @@ impl Case {
         Self { fixture, file }
     }
 
-    fn read(&self, bytes: &[u8], limits: Limits, keeping: Keeping) -> Result<Captured, Error> {
+    fn read(&self, bytes: &[u8], limits: Limits, keeping: ImportMode) -> Result<Captured, Error> {
         fs::write(&self.file, bytes).unwrap();
         let archive = Archive {
             from: &self.file,
             digest: None,
             snapshot: None,
             limits,
-            keeping,
+            mode: keeping,
         };
         self.fixture.store.take(&archive, &|_| {})
     }
 
     fn import_packed(&self, bytes: &[u8], limits: Limits) -> Result<Captured, Error> {
-        self.read(bytes, limits, Keeping::Keep)
+        self.read(bytes, limits, ImportMode::Store)
     }
 
     fn import(&self, tar: &[u8]) -> Result<Captured, Error> {
@@ -403,7 +403,7 @@ fn damaged_archives_are_refused_or_harmless() {
         for bit in 0..8 {
             let mut flipped = packed.clone();
             flipped[place] ^= 1 << bit;
-            let taken = case.read(&flipped, Limits::default(), Keeping::Look);
+            let taken = case.read(&flipped, Limits::default(), ImportMode::VerifyOnly);
             if let Ok(taken) = taken {
                 assert_eq!(taken.snapshot, whole.snapshot, "{place} {bit}");
             }

@@ -10,7 +10,7 @@ use std::process::Command;
 use proptest::prelude::*;
 use segno_core::digest::Digest;
 use segno_snapshot::scope::{Evidence, Rules};
-use segno_snapshot::{Captured, Error, Request, Restore, Restored, Vault};
+use segno_snapshot::{Captured, Error, Request, Restore, Restored, SnapshotStore};
 
 use crate::fixture::{
     FROZEN_CLOCK, FileState, Fixture, assert_same, noise, tree_state, wait_until_old,
@@ -91,7 +91,7 @@ fn run(change: &FsChange, work: &Path) {
     }
 }
 
-fn capture(store: &Vault, work: &Path, recheck_per_mille: u32) -> Captured {
+fn capture(store: &SnapshotStore, work: &Path, recheck_per_mille: u32) -> Captured {
     let scope = Evidence::new(work, Rules::default());
     let request = Request {
         scope: &scope,
@@ -113,7 +113,7 @@ fn restore(
     let options = Restore {
         exact,
         scope: &scope,
-        seen,
+        target_snapshot: seen,
         durable: false,
         ..Restore::default()
     };
@@ -175,7 +175,7 @@ proptest! {
             changes.iter().for_each(|change| run(change, &fixture.work()));
             let recheck_per_mille = if doubts { 1000 } else { 0 };
             let taken = capture(&fixture.store, &fixture.work(), recheck_per_mille);
-            let fresh = Vault::open(&fixture.folder.path().join(format!("vault-{number}"))).unwrap();
+            let fresh = SnapshotStore::open(&fixture.folder.path().join(format!("vault-{number}"))).unwrap();
             let truth = capture(&fresh, &fixture.work(), 0);
             let read = |captured: Captured| Captured { read_files: 0, stored_bytes: 0, ..captured };
             prop_assert_eq!(read(taken.clone()), read(truth));

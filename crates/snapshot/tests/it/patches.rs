@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use segno_core::digest::Digest;
 use segno_core::time::Timestamp;
-use segno_snapshot::Swept;
+use segno_snapshot::GcReport;
 
 use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
-fn gc(fixture: &Fixture, hour: i64) -> Swept {
+fn gc(fixture: &Fixture, hour: i64) -> GcReport {
     let now = Timestamp(hour * 3_600_000);
     fixture.store.gc(now, Duration::from_hours(1)).unwrap()
 }

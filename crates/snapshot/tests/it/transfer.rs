@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use segno_core::carry::{Part, Sort};
 use segno_core::time::Timestamp;
+use segno_core::transfer::{Part, PartKind};
 use segno_snapshot::Error;
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ fn transferred_snapshot_restores_elsewhere() {
     here.write("src/7.rs", "changed");
     let snapshot = here.capture().snapshot;
     let load = here.store.load(&[snapshot]).unwrap();
-    let sorts: Vec<Sort> = load.parts.iter().map(|(part, _)| part.sort).collect();
+    let sorts: Vec<PartKind> = load.parts.iter().map(|(part, _)| part.kind).collect();
     assert_eq!(
         sorts[..2],
-        [Sort::Manifest, Sort::Manifest],
+        [PartKind::Manifest, PartKind::Manifest],
         "the second builds on the first"
     );
     let there = Fixture::new();
@@ -76,7 +76,7 @@ fn damaged_transfer_parts_are_refused() {
                 match import_part(&there, part, &bad) {
                     Err(Error::Damaged { .. }) => {}
                     // A bit that zstd ignores: the unpacked content is the same.
-                    Ok(()) if part.sort == Sort::Pack => {
+                    Ok(()) if part.kind == PartKind::Pack => {
                         harmless += 1;
                         let pack = format!("vault/packs/{}", part.name);
                         fs::remove_file(there.folder.path().join(pack)).unwrap();
@@ -134,7 +134,7 @@ fn existing_manifest_form_is_kept() {
     let manifests = load
         .parts
         .iter()
-        .filter(|(part, _)| part.sort == Sort::Manifest);
+        .filter(|(part, _)| part.kind == PartKind::Manifest);
     assert_eq!(manifests.count(), 1);
     let parts: Vec<Part> = load.parts.iter().map(|(part, _)| *part).collect();
     assert_eq!(there.store.lacking(&parts).unwrap(), []);

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segno_core::worktree::{Deed, Error, Made, Plot};
-use segno_snapshot::git::work;
+use segno_core::worktree::{CommitOutcome, CommitRequest, Error, NewWorktree};
+use segno_snapshot::git::worktree;
 
 use crate::sandbox::Sandbox;
 
@@ -21,8 +21,8 @@ fn repository(sandbox: &Sandbox) -> (PathBuf, String) {
     (folder, commit)
 }
 
-fn deed(folder: &Path, since: &str, task: &str) -> Deed {
-    Deed {
+fn deed(folder: &Path, since: &str, task: &str) -> CommitRequest {
+    CommitRequest {
         folder: folder.to_owned(),
         since: since.to_owned(),
         subject: format!("{task}: do"),
@@ -36,14 +36,15 @@ fn concurrent_commits_make_one_commit() {
     let sandbox = Sandbox::new();
     let (folder, start) = repository(&sandbox);
     fs::write(folder.join("new"), "new\n").unwrap();
-    let made: Vec<Made> = std::thread::scope(|scope| {
-        let commit = || work::commit(&deed(&folder, &start, "T1")).unwrap();
+    let made: Vec<CommitOutcome> = std::thread::scope(|scope| {
+        let commit = || worktree::commit(&deed(&folder, &start, "T1")).unwrap();
         let all: Vec<_> = (0..8).map(|_| scope.spawn(commit)).collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
     let head = sandbox.git(&folder, &["rev-parse", "HEAD"]);
     assert!(
-        made.iter().all(|made| *made == Made::Commit(head.clone())),
+        made.iter()
+            .all(|made| *made == CommitOutcome::Commit(head.clone())),
         "{made:?}"
     );
     assert_eq!(sandbox.git(&folder, &["rev-list", "--count", "HEAD"]), "2");
@@ -55,17 +56,19 @@ fn commit_of_another_task_is_not_reused() {
     let sandbox = Sandbox::new();
     let (folder, start) = repository(&sandbox);
     fs::write(folder.join("one"), "1\n").unwrap();
-    let Made::Commit(first) = work::commit(&deed(&folder, &start, "T1")).unwrap() else {
+    let CommitOutcome::Commit(first) = worktree::commit(&deed(&folder, &start, "T1")).unwrap()
+    else {
         panic!("nothing was committed");
     };
     fs::write(folder.join("two"), "2\n").unwrap();
-    let Made::Commit(second) = work::commit(&deed(&folder, &first, "T2")).unwrap() else {
+    let CommitOutcome::Commit(second) = worktree::commit(&deed(&folder, &first, "T2")).unwrap()
+    else {
         panic!("nothing was committed");
     };
     // The same trailer, after the commit that has it.
     fs::write(folder.join("three"), "3\n").unwrap();
-    let third = work::commit(&deed(&folder, &second, "T1")).unwrap();
-    assert!(matches!(third, Made::Commit(third) if third != first));
+    let third = worktree::commit(&deed(&folder, &second, "T1")).unwrap();
+    assert!(matches!(third, CommitOutcome::Commit(third) if third != first));
     assert_eq!(sandbox.git(&folder, &["rev-list", "--count", "HEAD"]), "4");
 }
 
@@ -73,12 +76,12 @@ fn commit_of_another_task_is_not_reused() {
 fn empty_commit_is_skipped_others_are_reported() {
     let sandbox = Sandbox::new();
     let (folder, start) = repository(&sandbox);
-    let made = work::commit(&deed(&folder, &start, "T1")).unwrap();
-    assert_eq!(made, Made::Nothing);
+    let made = worktree::commit(&deed(&folder, &start, "T1")).unwrap();
+    assert_eq!(made, CommitOutcome::NothingChanged);
     sandbox.git(&folder, &["commit", "-q", "--allow-empty", "-m", "theirs"]);
     let head = sandbox.git(&folder, &["rev-parse", "HEAD"]);
-    let made = work::commit(&deed(&folder, &start, "T1")).unwrap();
-    assert_eq!(made, Made::Others(head));
+    let made = worktree::commit(&deed(&folder, &start, "T1")).unwrap();
+    assert_eq!(made, CommitOutcome::OthersCommitted(head));
 }
 
 #[test]
@@ -110,18 +113,18 @@ fn commit_starts_no_repository_program() {
     }
     sandbox.git(&folder, &["config", "commit.gpgsign", "true"]);
     let ours = sandbox.path("ours");
-    let plot = Plot {
+    let plot = NewWorktree {
         repository: folder.clone(),
         branch: "segno/x".into(),
         commit: start.clone(),
         folder: ours.clone(),
     };
-    work::branch_off(&plot).unwrap();
+    worktree::create_worktree(&plot).unwrap();
     fs::write(ours.join("new"), "new\n").unwrap();
-    let shown = work::diff(&ours, &start, 1000).unwrap();
+    let shown = worktree::diff(&ours, &start, 1000).unwrap();
     assert!(shown.contains("+new"), "{shown}");
-    let made = work::commit(&deed(&ours, &start, "T1")).unwrap();
-    assert!(matches!(made, Made::Commit(_)));
+    let made = worktree::commit(&deed(&ours, &start, "T1")).unwrap();
+    assert!(matches!(made, CommitOutcome::Commit(_)));
     assert!(!proof.exists());
 }
 
@@ -130,7 +133,7 @@ fn diff_lists_files_and_is_truncated() {
     let sandbox = Sandbox::new();
     let (folder, start) = repository(&sandbox);
     fs::write(folder.join("long"), "line\n".repeat(10_000)).unwrap();
-    let shown = work::diff(&folder, &start, 2_000).unwrap();
+    let shown = worktree::diff(&folder, &start, 2_000).unwrap();
     assert!(shown.starts_with(" long | 10000 +"), "{shown}");
     assert!(shown.ends_with("(cut after 2000 bytes)\n") && shown.len() < 2_100);
 }
@@ -141,13 +144,13 @@ fn branch_at_another_commit_is_refused() {
     let (folder, start) = repository(&sandbox);
     sandbox.git(&folder, &["commit", "-q", "--allow-empty", "-m", "two"]);
     sandbox.git(&folder, &["branch", "segno/x"]);
-    let plot = Plot {
+    let plot = NewWorktree {
         repository: folder,
         branch: "segno/x".into(),
         commit: start,
         folder: sandbox.path("ours"),
     };
-    let refused = work::branch_off(&plot).unwrap_err();
+    let refused = worktree::create_worktree(&plot).unwrap_err();
     assert!(matches!(refused, Error::BranchTaken { .. }), "{refused}");
     assert!(!sandbox.path("ours").exists());
 }

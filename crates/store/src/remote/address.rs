@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use segno_core::depot::{Error, is_name};
+use segno_core::remote::{Error, is_object_name};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
@@ -41,7 +41,7 @@ impl Address {
         if bucket.is_empty() || !bucket.chars().all(allowed) {
             return refuse("a bucket is called by letters, digits, `.`, `-` and `_`");
         }
-        if !prefix.is_empty() && !is_name(prefix) {
+        if !prefix.is_empty() && !is_object_name(prefix) {
             return refuse("a prefix has letters, digits, `.`, `-` and `_`, joined by `/`");
         }
         Ok(Address::Bucket {

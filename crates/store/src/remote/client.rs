@@ -6,9 +6,9 @@ use std::time::Duration;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::{ClientOptions, ObjectStore, RetryConfig};
-use segno_core::depot::Error;
+use segno_core::remote::Error;
 
-use super::Warehouse;
+use super::ObjectRemote;
 use super::address::Address;
 use super::fault::Fault;
 
@@ -33,7 +33,7 @@ impl Client {
     }
 }
 
-impl Warehouse {
+impl ObjectRemote {
     pub(super) fn client(&self) -> Result<&Client, Error> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -96,7 +96,7 @@ impl Warehouse {
 /// Converts an error of opening, where only faults are returned.
 pub(super) fn as_fault(error: Error) -> Fault {
     match error {
-        Error::NoPlace { .. } => Fault::NoPlace,
+        Error::NoSuchRemote { .. } => Fault::NoPlace,
         Error::Denied { reason, .. } => Fault::Denied(reason),
         other => Fault::Permanent(other.to_string()),
     }

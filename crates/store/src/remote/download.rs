@@ -4,12 +4,12 @@ use std::path::Path as File;
 
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange};
-use segno_core::depot::Error;
+use segno_core::remote::Error;
 
 use super::fault::Fault;
-use super::{PART_LENGTH, Warehouse, file};
+use super::{ObjectRemote, PART_LENGTH, file};
 
-impl Warehouse {
+impl ObjectRemote {
     /// Writes an object into a file, one part at a time.
     pub(super) async fn fetch(
         &self,

@@ -4,24 +4,24 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use segno_core::cipher::{Cipher, MAGIC, Shut};
-use segno_core::depot::{Depot, Error, Object, Put, Reply};
-use segno_core::letter::FOLDER;
+use segno_core::announcement::FOLDER;
+use segno_core::cipher::{Cipher, DecryptError, MAGIC};
 use segno_core::ports::Random;
+use segno_core::remote::{Error, Object, Put, Remote, Reply};
 
 /// Finds the key when it is first needed; `None` if announcements are not encrypted.
 pub type FindKey = dyn Fn() -> Result<Option<Cipher>, String> + Send + Sync;
 
 /// Encrypts announcements on their way to another remote.
-pub struct Sealed {
-    inner: Arc<dyn Depot>,
+pub struct EncryptedRemote {
+    inner: Arc<dyn Remote>,
     key: Box<FindKey>,
     random: Arc<dyn Random>,
 }
 
-impl Sealed {
+impl EncryptedRemote {
     /// Wraps another remote.
-    pub fn new(inner: Arc<dyn Depot>, key: Box<FindKey>, random: Arc<dyn Random>) -> Self {
+    pub fn new(inner: Arc<dyn Remote>, key: Box<FindKey>, random: Arc<dyn Random>) -> Self {
         Self { inner, key, random }
     }
 
@@ -42,16 +42,16 @@ impl Sealed {
             return Ok(bytes);
         }
         let opened = match self.key()? {
-            None => Err(Shut::NoKey),
+            None => Err(DecryptError::NoKey),
             Some(cipher) => cipher.unseal(&bytes),
         };
         opened.map_err(|shut| match shut {
-            Shut::Damaged => Error::Damaged {
+            DecryptError::Damaged => Error::Damaged {
                 place: self.inner.url().to_owned(),
                 object: name.to_owned(),
                 reason: shut.to_string(),
             },
-            Shut::NoKey | Shut::OtherKey => self.denied(format!("{name}: {shut}")),
+            DecryptError::NoKey | DecryptError::OtherKey => self.denied(format!("{name}: {shut}")),
         })
     }
 }
@@ -61,7 +61,7 @@ fn is_announcement(name: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-impl Depot for Sealed {
+impl Remote for EncryptedRemote {
     fn url(&self) -> &str {
         self.inner.url()
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use segno_core::depot::Error;
+use segno_core::remote::Error;
 
 fn io_error(path: &Path, error: &io::Error) -> Error {
     Error::File {

@@ -18,11 +18,11 @@ use std::sync::{Arc, OnceLock};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStoreExt, PutMode};
-use segno_core::depot::{Depot, Error, Object, Put, Reply, is_name};
 use segno_core::ports::{Clock, Random};
+use segno_core::remote::{Error, Object, Put, Remote, Reply, is_object_name};
 use segno_core::time::Timestamp;
 
-pub use encrypted::{FindKey, Sealed};
+pub use encrypted::{EncryptedRemote, FindKey};
 
 use address::Address;
 use client::{Client, as_fault};
@@ -32,7 +32,7 @@ use fault::Fault;
 const PART_LENGTH: u64 = 8 * 1024 * 1024;
 
 /// A remote at a URL.
-pub struct Warehouse {
+pub struct ObjectRemote {
     url: String,
     address: Address,
     /// The environment variables that configure the access.
@@ -42,7 +42,7 @@ pub struct Warehouse {
     client: OnceLock<Client>,
 }
 
-impl Warehouse {
+impl ObjectRemote {
     /// The remote at `url`. Nothing is opened or requested before the first use. Only `variables`
     /// that begin with `AWS_` are used.
     pub fn new(
@@ -65,7 +65,7 @@ impl Warehouse {
     /// The full name of an object, with the prefix.
     fn path(&self, name: &str) -> Result<Path, Error> {
         let wrong = || Error::Name(name.to_owned());
-        if !is_name(name) {
+        if !is_object_name(name) {
             return Err(wrong());
         }
         let whole = match &self.address {
@@ -98,7 +98,7 @@ impl Warehouse {
                 place,
                 object: name.to_owned(),
             },
-            Fault::NoPlace => Error::NoPlace { place },
+            Fault::NoPlace => Error::NoSuchRemote { place },
             Fault::Denied(reason) => Error::Denied { place, reason },
             Fault::Transient(reason) | Fault::Unreachable(reason) | Fault::Permanent(reason) => {
                 Error::Unavailable { place, reason }
@@ -130,7 +130,7 @@ impl Warehouse {
     }
 }
 
-impl Depot for Warehouse {
+impl Remote for ObjectRemote {
     fn url(&self) -> &str {
         &self.url
     }

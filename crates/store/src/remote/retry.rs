@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use segno_core::retry::{Backoff, Policy};
 
-use super::Warehouse;
+use super::ObjectRemote;
 use super::fault::Fault;
 
 /// How long retries may take in total.
@@ -24,7 +24,7 @@ const UNREACHABLE_RETRIES: Policy = Policy {
     ..RETRIES
 };
 
-impl Warehouse {
+impl ObjectRemote {
     /// Retries until the attempt succeeds, a retry would not help, or it took too long.
     pub(super) async fn retry<T, F>(
         &self,
@@ -44,7 +44,7 @@ impl Warehouse {
                 Fault::Unreachable(_) => UNREACHABLE_RETRIES,
                 _ => return Err(fault),
             };
-            match policy.wait(failed, self.random.chance()) {
+            match policy.wait(failed, self.random.fraction()) {
                 Some(wait) if self.clock.elapsed() + wait < begun + LONGEST => {
                     self.clock.sleep(wait).await;
                 }

@@ -5,13 +5,13 @@ use std::path::Path as File;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, ObjectStoreExt, PutMode, PutPayload};
-use segno_core::depot::{Error, Put};
+use segno_core::remote::{Error, Put};
 
 use super::client::{Client, as_fault};
 use super::fault::Fault;
-use super::{PART_LENGTH, Warehouse, file};
+use super::{ObjectRemote, PART_LENGTH, file};
 
-impl Warehouse {
+impl ObjectRemote {
     /// Puts bytes that are in memory.
     pub(super) async fn put(
         &self,

@@ -118,7 +118,7 @@ pub(super) fn database_error(path: &Path, error: &rusqlite::Error) -> Error {
 /// Converts an error of SQLite that concerns `object`.
 pub(super) fn classify(object: String, error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Error::Full { place: object },
+        Some(ErrorCode::DiskFull) => Error::DiskFull { place: object },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Unavailable {
             place: object,
             reason: format!(

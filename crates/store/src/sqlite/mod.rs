@@ -25,14 +25,14 @@ use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, Name, SessionId};
-use segno_core::journal::{Entry, Head, Record, Run, Seq};
+use segno_core::journal::{Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::{Access, Clock};
 use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::{
-    Batch, Blobs, Checkpoints, Discarded, Error, Examine, Finding, Folded, Inbox, Journal, Leases,
-    Message, New, Reply, Room, Sessions, Swept, Trash,
+    Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Finding, Inbox,
+    InboxMessage, Journal, Leases, NewSession, Reply, Sessions, Swept, Trash, TrashedSession,
 };
 use segno_core::time::Timestamp;
 
@@ -68,12 +68,14 @@ impl Sqlite {
         // Even reading needs some disk space, for SQLite's index of its log.
         let is_low = home.free() < MIN_FREE;
         match opened {
-            Err(Error::Full { .. } | Error::Unavailable { .. }) if is_low && home.use_reserve() => {
+            Err(Error::DiskFull { .. } | Error::Unavailable { .. })
+                if is_low && home.use_reserve() =>
+            {
                 let mut opened = Self::try_open(home.clone(), clock)?;
                 opened.restore_reserve = Some(RestoreReserve(home));
                 Ok(opened)
             }
-            Err(Error::Unavailable { place, .. }) if is_low => Err(Error::Full { place }),
+            Err(Error::Unavailable { place, .. }) if is_low => Err(Error::DiskFull { place }),
             other => other,
         }
     }
@@ -177,12 +179,12 @@ fn create_database_file(home: &Home, ack_markers: &AckMarkers) -> Result<(), Err
 }
 
 impl Sessions for Sqlite {
-    fn create(&self, new: New) -> Reply<'_, Lease> {
+    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
         Box::pin(async move {
             // No new session is started with the reserve, which is meant for running ones.
-            if self.home.disk_space() == Room::Reserve {
+            if self.home.disk_space() == DiskSpace::ReserveOnly {
                 let place = self.home.root().display().to_string();
-                return Err(Error::Full { place });
+                return Err(Error::DiskFull { place });
             }
             point(Point::SessionBeforeCreate);
             let (now, id, head) = (self.clock.now(), new.id, new.batch.head());
@@ -217,7 +219,7 @@ impl Trash for Sqlite {
         })
     }
 
-    fn discarded(&self) -> Reply<'_, Vec<Result<Discarded, Error>>> {
+    fn list_trash(&self) -> Reply<'_, Vec<Result<TrashedSession, Error>>> {
         Box::pin(async move { self.read(|reader: &read::Reader<'_>| reader.discarded()) })
     }
 
@@ -253,7 +255,7 @@ impl Trash for Sqlite {
 }
 
 impl Journal for Sqlite {
-    fn append(&self, batch: Batch) -> Reply<'_, Room> {
+    fn append(&self, batch: Batch) -> Reply<'_, DiskSpace> {
         Box::pin(async move {
             let (now, session, head) = (self.clock.now(), batch.session, batch.head());
             let appended = self.writer.write(move |tx| write::append(tx, &batch, now));
@@ -264,7 +266,7 @@ impl Journal for Sqlite {
         })
     }
 
-    fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Entry>> {
+    fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<JournalEvent>> {
         Box::pin(async move {
             self.read(|reader| reader.entries(session, after, limit, |_, entry| entry))
         })
@@ -276,15 +278,20 @@ impl Journal for Sqlite {
         })
     }
 
-    fn entry(&self, session: SessionId, seq: Seq) -> Reply<'_, Entry> {
+    fn event(&self, session: SessionId, seq: Seq) -> Reply<'_, JournalEvent> {
         Box::pin(async move { self.read(|reader| reader.entry(session, seq)) })
     }
 
-    fn finished(&self, session: SessionId, path: Path, revision: u32) -> Reply<'_, Entry> {
+    fn finished_event(
+        &self,
+        session: SessionId,
+        path: Path,
+        revision: u32,
+    ) -> Reply<'_, JournalEvent> {
         Box::pin(async move { self.read(|reader| reader.finished(session, &path, revision)) })
     }
 
-    fn folded(&self, session: SessionId) -> Reply<'_, Option<Folded>> {
+    fn cached_state(&self, session: SessionId) -> Reply<'_, Option<CachedState>> {
         Box::pin(async move { self.read(|reader| Ok(reader.folded(session))) })
     }
 }
@@ -327,7 +334,7 @@ impl Leases for Sqlite {
 }
 
 impl Inbox for Sqlite {
-    fn post(&self, session: SessionId, at: Timestamp, message: Message) -> Reply<'_, ()> {
+    fn post(&self, session: SessionId, at: Timestamp, message: InboxMessage) -> Reply<'_, ()> {
         Box::pin(async move {
             self.writer
                 .write(move |tx| write::post(tx, session, at, &message))
@@ -336,7 +343,7 @@ impl Inbox for Sqlite {
         })
     }
 
-    fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, Message)>> {
+    fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, InboxMessage)>> {
         Box::pin(async move { self.read(|reader| reader.pending(session)) })
     }
 }
@@ -360,27 +367,37 @@ impl Blobs for Sqlite {
 }
 
 impl Checkpoints for Sqlite {
-    fn keep(&self, manifest: Manifest, key: [u8; 32]) -> Reply<'_, ()> {
+    fn put_checkpoint(&self, manifest: Manifest, key: [u8; 32]) -> Reply<'_, ()> {
         Box::pin(std::future::ready(
             self.checkpoint_files.put(&manifest, &key),
         ))
     }
 
-    fn kept(&self, session: Option<SessionId>) -> Reply<'_, Vec<Result<Manifest, Error>>> {
+    fn list_checkpoints(
+        &self,
+        session: Option<SessionId>,
+    ) -> Reply<'_, Vec<Result<Manifest, Error>>> {
         Box::pin(std::future::ready(self.checkpoint_files.list(session)))
     }
 
-    fn names(&self, session: Option<SessionId>) -> Reply<'_, Vec<(SessionId, CheckpointId)>> {
+    fn list_checkpoint_ids(
+        &self,
+        session: Option<SessionId>,
+    ) -> Reply<'_, Vec<(SessionId, CheckpointId)>> {
         Box::pin(std::future::ready(self.checkpoint_files.list_ids(session)))
     }
 
-    fn one(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, Option<Manifest>> {
+    fn get_checkpoint(
+        &self,
+        session: SessionId,
+        checkpoint: CheckpointId,
+    ) -> Reply<'_, Option<Manifest>> {
         Box::pin(std::future::ready(
             self.checkpoint_files.get(session, checkpoint),
         ))
     }
 
-    fn forget(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
+    fn delete_checkpoint(&self, session: SessionId, checkpoint: CheckpointId) -> Reply<'_, ()> {
         Box::pin(std::future::ready(
             self.checkpoint_files.delete(session, checkpoint),
         ))

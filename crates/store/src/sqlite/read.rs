@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
-use segno_core::journal::{Broken, Entry, Event, Head, Record, Run, Seq};
+use segno_core::journal::{Broken, Event, Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::Lease;
 use segno_core::session::Summary;
 use segno_core::step::Path;
-use segno_core::store::{Discarded, Error, Folded, Message};
+use segno_core::store::{CachedState, Error, InboxMessage, TrashedSession};
 use segno_core::time::Timestamp;
 
 use super::connection::classify;
@@ -141,7 +141,7 @@ impl Reader<'_> {
         Ok(sessions)
     }
 
-    pub(super) fn discarded(&self) -> Result<Vec<Result<Discarded, Error>>, Error> {
+    pub(super) fn discarded(&self) -> Result<Vec<Result<TrashedSession, Error>>, Error> {
         let to_error = |error: rusqlite::Error| classify("the trash".into(), &error);
         let query = format!(
             "SELECT {} FROM trash ORDER BY at DESC, session_id DESC",
@@ -153,7 +153,7 @@ impl Reader<'_> {
         while let Some(row) = rows.next().map_err(to_error)? {
             let id = row.get::<_, String>(0).unwrap_or_default();
             all.push(match (TrashRow::read(row), id.parse()) {
-                (Ok(TrashRow { session, at, name }), _) => Ok(Discarded { session, name, at }),
+                (Ok(TrashRow { session, at, name }), _) => Ok(TrashedSession { session, name, at }),
                 (Err(error), Ok(session)) => Err(of_session(session, error)),
                 (Err(error), Err(_)) => Err(error),
             });
@@ -167,7 +167,7 @@ impl Reader<'_> {
         session: SessionId,
         after: Head,
         limit: usize,
-        wanted: fn(Record, Entry) -> T,
+        wanted: fn(Record, JournalEvent) -> T,
     ) -> Result<Vec<T>, Error> {
         let read = self.entries_of("journal", session, after, limit, wanted);
         match read {
@@ -185,7 +185,7 @@ impl Reader<'_> {
         session: SessionId,
         after: Head,
         limit: usize,
-        wanted: fn(Record, Entry) -> T,
+        wanted: fn(Record, JournalEvent) -> T,
     ) -> Result<Vec<T>, Error> {
         let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
@@ -224,7 +224,7 @@ impl Reader<'_> {
         Ok(entries)
     }
 
-    pub(super) fn entry(&self, session: SessionId, seq: Seq) -> Result<Entry, Error> {
+    pub(super) fn entry(&self, session: SessionId, seq: Seq) -> Result<JournalEvent, Error> {
         let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
         let query = format!(
@@ -257,7 +257,7 @@ impl Reader<'_> {
         session: SessionId,
         path: &Path,
         revision: u32,
-    ) -> Result<Entry, Error> {
+    ) -> Result<JournalEvent, Error> {
         let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
         let query = "SELECT seq FROM journal WHERE session_id = ?1 AND path = ?2 AND revision = ?3 AND kind = 'step_finished'";
@@ -279,7 +279,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn folded(&self, session: SessionId) -> Option<Folded> {
+    pub(super) fn folded(&self, session: SessionId) -> Option<CachedState> {
         let found = self
             .connection
             .prepare_cached("SELECT head_seq, head_hash, version, body, row_check FROM folded WHERE session_id = ?1")
@@ -291,7 +291,7 @@ impl Reader<'_> {
                         let check = row::check(params![session.to_string(), seq, hash, version, body]);
                         let sound = check == row.get::<_, Vec<u8>>(4)?;
                         let head = Digest::from_bytes(&hash).map(|hash| Head { seq: Seq(seq.cast_unsigned()), hash });
-                        Ok(head.filter(|_| sound).map(|head| Folded { head, version, body }))
+                        Ok(head.filter(|_| sound).map(|head| CachedState { head, version, body }))
                     })
                     .optional()
             });
@@ -299,7 +299,7 @@ impl Reader<'_> {
         found.ok().flatten().flatten()
     }
 
-    pub(super) fn pending(&self, session: SessionId) -> Result<Vec<(u64, Message)>, Error> {
+    pub(super) fn pending(&self, session: SessionId) -> Result<Vec<(u64, InboxMessage)>, Error> {
         let to_error =
             |error: rusqlite::Error| classify(format!("the inbox of session {session}"), &error);
         let mut statement = self
@@ -340,7 +340,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
 pub(super) fn message(
     session: SessionId,
     row: &Row<'_>,
-) -> rusqlite::Result<Option<(u64, Message)>> {
+) -> rusqlite::Result<Option<(u64, InboxMessage)>> {
     let (id, at, body): (i64, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let sound = row::check(params![session.to_string(), at, body]) == row.get::<_, Vec<u8>>(3)?;
     let message = serde_json::from_str(&body).ok().filter(|_| sound);

@@ -58,7 +58,7 @@ pub(super) fn is_known(tx: &Connection, session: SessionId) -> Result<bool, Erro
 fn fence(tx: &mut Tx<'_>, session: SessionId, seen: Option<&Lease>) -> Result<(), Error> {
     match load_lease(tx, session) {
         Ok(before) if seen.is_some_and(|seen| !matches_lease(&before, seen)) => {
-            Err(Error::Outrun(session))
+            Err(Error::LeaseChanged(session))
         }
         Ok(before) => update_lease(
             tx,
@@ -87,7 +87,7 @@ fn free_name(tx: &Connection, session: SessionId) -> Result<Option<Name>, Error>
     match session_row(tx, session) {
         Ok(Some(row)) => {
             let name = row.name.clone();
-            rename(tx, row, Name::like(&session.to_string()))?;
+            rename(tx, row, Name::sanitized(&session.to_string()))?;
             Ok(Some(name))
         }
         Ok(None) => Ok(None),

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Record, Run};
 use segno_core::lease::{Lease, Owner};
-use segno_core::store::{Batch, Error, Folded, Hold, Message, New};
+use segno_core::store::{Batch, CachedState, Error, InboxMessage, LeaseUpdate, NewSession};
 use segno_core::time::Timestamp;
 
 use super::connection::classify;
@@ -53,7 +53,7 @@ pub(super) fn session_error(session: SessionId) -> impl Fn(rusqlite::Error) -> E
     move |error| classify(format!("session {session}"), &error)
 }
 
-pub(super) fn create(tx: &mut Tx<'_>, new: &New, now: Timestamp) -> Result<Lease, Error> {
+pub(super) fn create(tx: &mut Tx<'_>, new: &NewSession, now: Timestamp) -> Result<Lease, Error> {
     let row = SessionRow {
         id: new.id,
         name: new.name.clone(),
@@ -141,14 +141,14 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
     if let Some(workspace) = &batch.workspace {
         set_workspace(tx, batch.session, workspace)?;
     }
-    for message in &batch.taken {
+    for message in &batch.handled_messages {
         tx.prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session_id = ?2")
             .and_then(|mut statement| {
                 statement.execute(params![message.cast_signed(), batch.session.to_string()])
             })
             .map_err(session_error(batch.session))?;
     }
-    match &batch.folded {
+    match &batch.cached_state {
         Some(folded) => put_folded(tx, batch.session, folded),
         None => Ok(()),
     }
@@ -164,8 +164,8 @@ fn advance(
     now: Timestamp,
 ) -> Result<bool, Error> {
     let (owner, until) = match batch.lease {
-        Hold::Renew(ttl) => (before.owner, now.after(ttl)),
-        Hold::Release => (None, now),
+        LeaseUpdate::Renew(ttl) => (before.owner, now.after(ttl)),
+        LeaseUpdate::Release => (None, now),
     };
     let after = LeaseRow {
         owner,
@@ -208,7 +208,7 @@ fn set_workspace(tx: &Connection, session: SessionId, workspace: &str) -> Result
     Ok(())
 }
 
-fn put_folded(tx: &Connection, id: SessionId, folded: &Folded) -> Result<(), Error> {
+fn put_folded(tx: &Connection, id: SessionId, folded: &CachedState) -> Result<(), Error> {
     let (session, seq) = (id.to_string(), folded.head.seq.0.cast_signed());
     let hash = folded.head.hash.as_bytes().as_slice();
     let check = row::check(params![session, seq, hash, folded.version, folded.body]);
@@ -262,7 +262,7 @@ pub(super) fn acquire(
         return Err(Error::NoSession(seen.session));
     }
     if !matches_lease(&before, seen) {
-        return Err(Error::Outrun(seen.session));
+        return Err(Error::LeaseChanged(seen.session));
     }
     let granted = LeaseRow {
         run: before.run.next(),
@@ -317,7 +317,7 @@ pub(super) fn post(
     tx: &Connection,
     session: SessionId,
     at: Timestamp,
-    message: &Message,
+    message: &InboxMessage,
 ) -> Result<(), Error> {
     load_lease(tx, session)?;
     if is_discarded(tx, session)? {

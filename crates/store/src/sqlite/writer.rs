@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use segno_core::fault::{Point, point};
 use segno_core::id::SessionId;
 use segno_core::journal::Head;
-use segno_core::store::{Error, Room};
+use segno_core::store::{DiskSpace, Error};
 use tokio::sync::oneshot;
 
 use super::connection::{self, classify, database_error};
@@ -126,7 +126,7 @@ impl Drop for Writer {
 pub(super) struct PendingWrite<T> {
     queue: Option<SyncSender<Box<dyn Job>>>,
     job: Option<Box<dyn Job>>,
-    answer: oneshot::Receiver<Result<(T, Room), Error>>,
+    answer: oneshot::Receiver<Result<(T, DiskSpace), Error>>,
     /// How often it still polls before its thread may sleep.
     polls: u32,
     /// Held by every write in progress, and by the writer.
@@ -152,7 +152,7 @@ impl<T> PendingWrite<T> {
 }
 
 impl<T> Future for PendingWrite<T> {
-    type Output = Result<(T, Room), Error>;
+    type Output = Result<(T, DiskSpace), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let (Some(job), Some(queue)) = (self.job.take(), &self.queue) {
@@ -180,7 +180,7 @@ trait Job: Send {
     /// Runs the work inside the transaction. False if its changes must be rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> bool;
     /// Sends the result, once the outcome of the commit is known.
-    fn reply(&mut self, commit: Result<Room, Error>);
+    fn reply(&mut self, commit: Result<DiskSpace, Error>);
     fn marker(&self) -> Option<(SessionId, Head)>;
     fn closed_marker(&self) -> Option<SessionId>;
     fn set_marker(&mut self, session: SessionId, head: Head);
@@ -194,7 +194,7 @@ trait Job: Send {
 struct Task<T, F> {
     work: F,
     result: Option<Result<T, Error>>,
-    reply: Option<oneshot::Sender<Result<(T, Room), Error>>>,
+    reply: Option<oneshot::Sender<Result<(T, DiskSpace), Error>>>,
     marker: Option<(SessionId, Head)>,
     closed_marker: Option<SessionId>,
 }
@@ -207,7 +207,7 @@ impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, 
         succeeded
     }
 
-    fn reply(&mut self, commit: Result<Room, Error>) {
+    fn reply(&mut self, commit: Result<DiskSpace, Error>) {
         let answer = match (self.result.take(), commit) {
             (Some(Err(error)), _) | (_, Err(error)) => Err(error),
             (Some(Ok(value)), Ok(room)) => Ok((value, room)),
@@ -235,11 +235,11 @@ impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, 
     }
 
     fn is_disk_full(&self) -> bool {
-        matches!(self.result, Some(Err(Error::Full { .. })))
+        matches!(self.result, Some(Err(Error::DiskFull { .. })))
     }
 
     fn may_have_written(&self) -> bool {
-        use Error::{Exists, Fenced, NameTaken, NoSession, Outrun, WrongHead};
+        use Error::{Exists, Fenced, LeaseChanged, NameTaken, NoSession, WrongHead};
         // These errors are detected before anything is written.
         let early = |error: &Error| {
             matches!(
@@ -248,7 +248,7 @@ impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, 
                     | Fenced { .. }
                     | NameTaken(_)
                     | NoSession(_)
-                    | Outrun(_)
+                    | LeaseChanged(_)
                     | WrongHead { .. }
             )
         };
@@ -277,8 +277,8 @@ impl CommitLoop {
 
     fn commit(&mut self, jobs: &mut [Box<dyn Job>]) {
         let mut outcome = self.attempt(jobs);
-        let full =
-            matches!(outcome, Err(Error::Full { .. })) || jobs.iter().any(|job| job.is_disk_full());
+        let full = matches!(outcome, Err(Error::DiskFull { .. }))
+            || jobs.iter().any(|job| job.is_disk_full());
         // A job may contain an answer that cost money: use the reserve for it.
         if full && self.home.use_reserve() {
             outcome = self.attempt(jobs);
@@ -286,7 +286,7 @@ impl CommitLoop {
         self.reply_all(jobs, &outcome.map(|()| self.home.disk_space()));
     }
 
-    fn reply_all(&mut self, jobs: &mut [Box<dyn Job>], outcome: &Result<Room, Error>) {
+    fn reply_all(&mut self, jobs: &mut [Box<dyn Job>], outcome: &Result<DiskSpace, Error>) {
         let mut markers = Vec::new();
         if outcome.is_ok() {
             point(Point::JournalAfterCommit);
@@ -370,7 +370,7 @@ impl CommitLoop {
         };
         let _ = connection.execute_batch("ROLLBACK");
         let error = classify(format!("the database {}", database.display()), &error);
-        if !matches!(error, Error::Full { .. }) {
+        if !matches!(error, Error::DiskFull { .. }) {
             // A failed sync may have dropped the data, and a second one would succeed without it.
             // So it is not retried.
             self.broken = Some(error.clone());

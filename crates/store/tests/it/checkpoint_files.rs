@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use segno_core::ports::{Access, Clock, Disk};
 use segno_core::store::Checkpoints;
 use segno_store::{Home, LocalDisk, Sqlite};
-use segno_testkit::clock::HandClock;
-use segno_testkit::journal::{Pen, checkpoint};
+use segno_testkit::clock::ManualClock;
+use segno_testkit::journal::{JournalBuilder, checkpoint};
 use tempfile::TempDir;
 
 /// The local disk, with a record of renames and syncs.
@@ -69,20 +69,23 @@ impl Disk for RecordingDisk {
 
 #[tokio::test]
 async fn session_folder_is_durable_before_its_checkpoint() {
-    let (folder, clock) = (TempDir::new().unwrap(), Arc::<HandClock>::default());
+    let (folder, clock) = (TempDir::new().unwrap(), Arc::<ManualClock>::default());
     let disk = Arc::<RecordingDisk>::default();
     let home = Home::open(folder.path().join("home"), disk.clone()).unwrap();
     let checkpoints = home.checkpoints();
     let store = Sqlite::open(home, clock.clone()).unwrap();
-    let session = Pen::new(1).session;
+    let session = JournalBuilder::new(1).session;
     let inside = checkpoints.join(session.to_string());
     // A folder that a killed process left behind may not be durable.
     LocalDisk.create_folder(&inside, Access::Private).unwrap();
     for round in 0..3 {
-        clock.turn(1000);
+        clock.advance(1000);
         let manifest = checkpoint(session, clock.now());
         disk.0.lock().unwrap().clear();
-        store.keep(manifest.clone(), [1; 32]).await.unwrap();
+        store
+            .put_checkpoint(manifest.clone(), [1; 32])
+            .await
+            .unwrap();
         let mut events = disk.0.lock().unwrap().clone();
         events
             .retain(|event| *event != DiskEvent::Synced(checkpoints.parent().unwrap().to_owned()));
@@ -95,8 +98,8 @@ async fn session_folder_is_durable_before_its_checkpoint() {
         }
         assert_eq!(events, expected, "round {round}");
         if round == 1 {
-            for (session, checkpoint) in store.names(None).await.unwrap() {
-                store.forget(session, checkpoint).await.unwrap();
+            for (session, checkpoint) in store.list_checkpoint_ids(None).await.unwrap() {
+                store.delete_checkpoint(session, checkpoint).await.unwrap();
             }
         }
     }

@@ -9,9 +9,9 @@ mod memory {
     use std::sync::Arc;
 
     use segno_store::Memory;
-    use segno_testkit::clock::HandClock;
+    use segno_testkit::clock::ManualClock;
 
-    segno_testkit::conformance!(|clock: Arc<HandClock>| (Memory::new(clock), ()));
+    segno_testkit::conformance!(|clock: Arc<ManualClock>| (Memory::new(clock), ()));
 }
 
 mod sqlite;

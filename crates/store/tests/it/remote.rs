@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use segno_core::depot::{Depot, Error, Put};
 use segno_core::ports::{Boxed, Clock, Random};
+use segno_core::remote::{Error, Put, Remote};
 use segno_core::time::Timestamp;
-use segno_store::Warehouse;
+use segno_store::ObjectRemote;
 use segno_testkit::bucket::BucketServer;
 use segno_testkit::clock::Seeded;
-use segno_testkit::proxy::{Mishap, Proxy, Request};
+use segno_testkit::proxy::{Failure, Proxy, Request};
 
 /// A clock whose sleeps return at once and are counted.
 struct InstantClock(std::sync::Mutex<Duration>);
@@ -31,7 +31,7 @@ impl Clock for InstantClock {
     }
 }
 
-fn warehouse(url: &str, host: &str) -> Warehouse {
+fn warehouse(url: &str, host: &str) -> ObjectRemote {
     let variables = [
         ("AWS_ACCESS_KEY_ID", "key"),
         ("AWS_SECRET_ACCESS_KEY", "the-secret-of-the-key"),
@@ -41,7 +41,7 @@ fn warehouse(url: &str, host: &str) -> Warehouse {
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let clock = Arc::new(InstantClock(std::sync::Mutex::default()));
     let random: Arc<dyn Random> = Arc::new(Seeded::new(1));
-    Warehouse::new(url, variables, clock, random).unwrap()
+    ObjectRemote::new(url, variables, clock, random).unwrap()
 }
 
 mod folder {
@@ -73,7 +73,7 @@ fn noise(length: usize) -> Vec<u8> {
 
 /// Performs every operation of a remote through a proxy that disturbs the n-th request, for every n
 /// until there are no more.
-async fn all_operations_with(mishap: fn(&Request) -> Mishap) {
+async fn all_operations_with(mishap: fn(&Request) -> Failure) {
     let server = BucketServer::start();
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("file");
@@ -85,12 +85,16 @@ async fn all_operations_with(mishap: fn(&Request) -> Mishap) {
             if n == victim {
                 mishap(request)
             } else {
-                Mishap::None
+                Failure::None
             }
         });
         let depot = warehouse(&format!("s3://bucket/{number}"), &proxy.host());
-        let told =
-            |what: &str| format!("{what}, request {victim}: {:?}", proxy.asked().get(victim));
+        let told = |what: &str| {
+            format!(
+                "{what}, request {victim}: {:?}",
+                proxy.requests().get(victim)
+            )
+        };
         // Who created it may remain unknown; whether it exists may not.
         depot
             .create("letter", b"hello".to_vec())
@@ -129,7 +133,7 @@ async fn all_operations_with(mishap: fn(&Request) -> Mishap) {
             depot.delete(&name).await.unwrap();
         }
         assert_eq!(server.names(&format!("{number}/")), Vec::<String>::new());
-        if proxy.asked().len() <= number {
+        if proxy.requests().len() <= number {
             break;
         }
         number += 1;
@@ -139,27 +143,27 @@ async fn all_operations_with(mishap: fn(&Request) -> Mishap) {
 
 #[tokio::test]
 async fn failed_request_is_retried() {
-    all_operations_with(|_| Mishap::Refused(500, "InternalError")).await;
+    all_operations_with(|_| Failure::Refused(500, "InternalError")).await;
 }
 
 #[tokio::test]
 async fn busy_server_is_retried() {
-    all_operations_with(|_| Mishap::Refused(503, "SlowDown")).await;
+    all_operations_with(|_| Failure::Refused(503, "SlowDown")).await;
 }
 
 #[tokio::test]
 async fn lost_request_is_retried() {
-    all_operations_with(|_| Mishap::Lost).await;
+    all_operations_with(|_| Failure::Lost).await;
 }
 
 #[tokio::test]
 async fn lost_answer_does_no_harm() {
-    all_operations_with(|_| Mishap::Unanswered).await;
+    all_operations_with(|_| Failure::Unanswered).await;
 }
 
 #[tokio::test]
 async fn truncated_body_is_fetched_again() {
-    all_operations_with(|_| Mishap::Cut).await;
+    all_operations_with(|_| Failure::Cut).await;
 }
 
 #[tokio::test]
@@ -168,9 +172,9 @@ async fn half_body_claiming_to_be_whole_is_refetched() {
     all_operations_with(|request| {
         let is_file = request.path.ends_with("/long") || request.path.ends_with("/short");
         if is_file && request.method == "GET" {
-            Mishap::Halved
+            Failure::Truncated
         } else {
-            Mishap::None
+            Failure::None
         }
     })
     .await;
@@ -183,13 +187,13 @@ async fn refused(host: &str, url: &str) -> Error {
 #[tokio::test]
 async fn retries_of_a_busy_server_are_bounded() {
     let server = BucketServer::start();
-    let proxy = Proxy::start(server.address(), |_, _| Mishap::Refused(503, "SlowDown"));
+    let proxy = Proxy::start(server.address(), |_, _| Failure::Refused(503, "SlowDown"));
     let error = refused(&proxy.host(), "s3://bucket").await;
     assert_eq!(
         error.to_string(),
         "storage s3://bucket cannot be used: it answered 503 SlowDown"
     );
-    let asked = proxy.asked().len();
+    let asked = proxy.requests().len();
     assert!((3..=10).contains(&asked), "{asked}");
 }
 
@@ -201,10 +205,10 @@ async fn permanent_errors_are_not_retried() {
         (400, "InvalidRequest", "it answered 400 InvalidRequest"),
         (301, "PermanentRedirect", "another region"),
     ] {
-        let proxy = Proxy::start(server.address(), move |_, _| Mishap::Refused(status, code));
+        let proxy = Proxy::start(server.address(), move |_, _| Failure::Refused(status, code));
         let error = refused(&proxy.host(), "s3://bucket").await;
         assert!(error.to_string().contains(told), "{error}");
-        assert_eq!(proxy.asked().len(), 1, "{code}");
+        assert_eq!(proxy.requests().len(), 1, "{code}");
     }
 }
 
@@ -212,13 +216,13 @@ async fn permanent_errors_are_not_retried() {
 async fn missing_bucket_folder_and_server_differ() {
     let server = BucketServer::start();
     let error = refused(&server.host(), "s3://other/x").await;
-    assert!(matches!(error, Error::NoPlace { .. }), "{error:?}");
+    assert!(matches!(error, Error::NoSuchRemote { .. }), "{error:?}");
     let put = warehouse("s3://other/x", &server.host())
         .create("a", Vec::new())
         .await;
-    assert!(matches!(put, Err(Error::NoPlace { .. })), "{put:?}");
+    assert!(matches!(put, Err(Error::NoSuchRemote { .. })), "{put:?}");
     let error = refused("", "file:///not/there").await;
-    assert!(matches!(error, Error::NoPlace { .. }), "{error:?}");
+    assert!(matches!(error, Error::NoSuchRemote { .. }), "{error:?}");
     let error = refused("http://127.0.0.1:1", "s3://bucket").await;
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains("refused"), "{error}");
@@ -226,7 +230,7 @@ async fn missing_bucket_folder_and_server_differ() {
 
 #[tokio::test]
 async fn unknown_key_is_refused_and_not_shown() {
-    let server = BucketServer::suspicious();
+    let server = BucketServer::requiring_known_keys();
     let error = refused(&server.host(), "s3://bucket").await;
     assert!(matches!(error, Error::Denied { .. }), "{error:?}");
     assert!(!format!("{error:?}").contains("the-secret-of-the-key"));
@@ -236,7 +240,7 @@ async fn unknown_key_is_refused_and_not_shown() {
 async fn half_a_key_is_refused_before_any_request() {
     let variables = [("AWS_ACCESS_KEY_ID".to_owned(), "key".to_owned())];
     let clock = Arc::new(InstantClock(std::sync::Mutex::default()));
-    let depot = Warehouse::new("s3://b", variables, clock, Arc::new(Seeded::new(1))).unwrap();
+    let depot = ObjectRemote::new("s3://b", variables, clock, Arc::new(Seeded::new(1))).unwrap();
     let error = depot.list("").await.unwrap_err();
     assert!(matches!(error, Error::Denied { .. }), "{error:?}");
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use segno_core::ports::Disk;
 use segno_core::store::{Error, Leases, Sessions, Trash};
 use segno_store::{Home, LocalDisk, Sqlite};
-use segno_testkit::clock::HandClock;
-use segno_testkit::journal::Pen;
+use segno_testkit::clock::ManualClock;
+use segno_testkit::journal::JournalBuilder;
 use tempfile::TempDir;
 
-fn open(folder: &TempDir, clock: Arc<HandClock>) -> Sqlite {
+fn open(folder: &TempDir, clock: Arc<ManualClock>) -> Sqlite {
     let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk)).unwrap();
     Sqlite::open(home, clock).unwrap()
 }
 
-fn fresh(clock: Arc<HandClock>) -> (Sqlite, TempDir) {
+fn fresh(clock: Arc<ManualClock>) -> (Sqlite, TempDir) {
     let folder = TempDir::new().unwrap();
     (open(&folder, clock), folder)
 }
@@ -26,7 +26,7 @@ mod contract {
 #[tokio::test]
 async fn session_of_the_first_format_can_be_trashed() {
     let folder = TempDir::new().unwrap();
-    let mut pen = Pen::new(1);
+    let mut pen = JournalBuilder::new(1);
     let store = open(&folder, Arc::default());
     store.create(pen.create("one")).await.unwrap();
     drop(store);
@@ -49,7 +49,7 @@ async fn session_of_the_first_format_can_be_trashed() {
 #[tokio::test]
 async fn vanished_database_is_not_recreated() {
     let folder = TempDir::new().unwrap();
-    let mut pen = Pen::new(1);
+    let mut pen = JournalBuilder::new(1);
     let store = open(&folder, Arc::default());
     let home = folder.path().join("home");
     let (place, away) = (home.join("segno.db"), home.join("away.db"));

@@ -20,8 +20,8 @@ use std::{env, io, thread};
 
 use segno_testkit::crash::{
     Counted, Fault, Hit, Home, Kill, Model, Outcome, Tally, Workload, agents, at_every_position,
-    at_points, at_points_again, at_syscalls, attempt, attempt_all, deeds, explain, hooks, left_out,
-    records, require_strace, sample,
+    at_points, at_points_again, at_syscalls, attempt, attempt_all, checkpoints, explain, hooks,
+    require_strace, sample, transcripts, unhit_failpoints,
 };
 use segno_testkit::programs::Agent;
 
@@ -92,9 +92,9 @@ impl Part {
 /// A single trial to repeat.
 enum Only {
     Kill(Kill),
-    Trial(deeds::Trial),
+    Trial(checkpoints::Trial),
     Strike(agents::Strike),
-    Record(records::Trial),
+    Record(transcripts::Trial),
     Hook(hooks::Trial),
 }
 
@@ -117,11 +117,11 @@ fn main() -> ExitCode {
             &Model::of(&args.segno, kill.workload),
         )),
         Some(Only::Trial(trial)) => {
-            let fixture = deeds::Ground::new(&args.segno, trial.operation());
-            progress.record(&deeds::attempt(&fixture, trial));
+            let fixture = checkpoints::Fixture::new(&args.segno, trial.operation());
+            progress.record(&checkpoints::attempt(&fixture, trial));
         }
         Some(Only::Strike(strike)) => progress.record(&agents::attempt(&args.segno, strike)),
-        Some(Only::Record(trial)) => progress.record(&records::attempt(&args.segno, trial)),
+        Some(Only::Record(trial)) => progress.record(&transcripts::attempt(&args.segno, trial)),
         Some(Only::Hook(trial)) => progress.record(&hooks::attempt(&args.segno, trial)),
         None => {
             for part in &args.parts {
@@ -130,8 +130,8 @@ fn main() -> ExitCode {
                     Part::Checkpoints => checkpoints(&args, &progress),
                     Part::Agents => strike_agents(&args, &progress),
                     Part::Records => {
-                        let trials = args.draw(records::trials(), 1);
-                        records::attempt_all(&args.segno, &trials, AGENTS, |one| {
+                        let trials = args.draw(transcripts::trials(), 1);
+                        transcripts::attempt_all(&args.segno, &trials, AGENTS, |one| {
                             progress.record(one)
                         });
                     }
@@ -177,10 +177,10 @@ fn runs(args: &Args, progress: &Progress) {
 /// Disturbs checkpoint commands.
 fn checkpoints(args: &Args, progress: &Progress) {
     let (mut kills, mut rounds) = (Vec::new(), Vec::new());
-    for operation in deeds::Deed::ALL {
-        let fixture = deeds::Ground::new(&args.segno, *operation);
-        let points = deeds::at_points(&fixture);
-        let (calls, hidden) = deeds::at_syscalls(&fixture);
+    for operation in checkpoints::Operation::ALL {
+        let fixture = checkpoints::Fixture::new(&args.segno, *operation);
+        let points = checkpoints::at_points(&fixture);
+        let (calls, hidden) = checkpoints::at_syscalls(&fixture);
         log(&format!(
             "{}: {} visits of failpoints and {} calls to kill at, {} hidden {hidden:?}",
             operation.word(),
@@ -189,22 +189,22 @@ fn checkpoints(args: &Args, progress: &Progress) {
             hidden.len(),
         ));
         kills.extend(points.into_iter().chain(calls));
-        rounds.extend(deeds::on_full_disks(*operation));
+        rounds.extend(checkpoints::on_full_disks(*operation));
     }
     for seed in (args.seed..).take(ROUNDS) {
-        rounds.push(deeds::Trial::Changing { seed });
-        rounds.push(deeds::Trial::Together { seed });
+        rounds.push(checkpoints::Trial::Changing { seed });
+        rounds.push(checkpoints::Trial::Concurrent { seed });
     }
     let mut trials = args.draw(kills, 2);
     trials.extend(args.draw(rounds, 2));
-    deeds::attempt_all(&args.segno, &trials, workers(), |one| progress.record(one));
+    checkpoints::attempt_all(&args.segno, &trials, workers(), |one| progress.record(one));
 }
 
 /// Kills running agents, and the segno that runs them.
 fn strike_agents(args: &Args, progress: &Progress) {
     let mut strikes = Vec::new();
     for agent in Agent::ALL {
-        for signal in agents::Blow::ALL {
+        for signal in agents::StrikeSignal::ALL {
             strikes.extend(agents::strikes(agent, signal, STRIKES, args.seed));
         }
         strikes.extend(agents::strikes_again(agent, STRIKES, args.seed));
@@ -287,7 +287,7 @@ impl Progress {
         let tally = counts.tallies.entry(group.clone()).or_default();
         tally.add(outcome);
         let so_far = format!("{group}: {tally}");
-        if !outcome.wrongs().is_empty() {
+        if !outcome.violations().is_empty() {
             log(&format!("WRONG {}", explain(outcome)));
         }
         if counts.reported_at.elapsed() >= PAUSE {
@@ -304,7 +304,7 @@ impl Progress {
             let _ = writeln!(io::stdout(), "{group}: {tally}");
         }
         log(&format!("took {} s", self.begun.elapsed().as_secs()));
-        let left_out = left_out(&tallies.values().collect::<Vec<_>>());
+        let left_out = unhit_failpoints(&tallies.values().collect::<Vec<_>>());
         if is_whole && !left_out.is_empty() {
             log(&format!("error: nothing was killed at {left_out:?}"));
             return ExitCode::FAILURE;

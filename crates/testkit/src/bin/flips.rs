@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use segno_testkit::clock::Seeded;
-use segno_testkit::damage::kept::{CheckpointVerdict, Judge, Kept};
-use segno_testkit::damage::{Copy, Damage, Depth, Leaves, Specimen, Verdict};
+use segno_testkit::damage::checkpoints::{CheckpointSpecimen, CheckpointVerdict, Judge};
+use segno_testkit::damage::{AfterKill, Damage, Depth, Specimen, StoreCopy, Verdict};
 
 /// How many examples of each kind are shown.
 const EXAMPLES: usize = 3;
@@ -41,7 +41,7 @@ struct Options {
     only: Option<String>,
     bits: u8,
     at: Option<usize>,
-    stores: Vec<Leaves>,
+    stores: Vec<AfterKill>,
     checkpoints: bool,
 }
 
@@ -55,7 +55,7 @@ fn parse_options() -> Options {
         only: None,
         bits: 8,
         at: None,
-        stores: vec![Leaves::Log, Leaves::Database],
+        stores: vec![AfterKill::Log, AfterKill::Database],
         checkpoints: true,
     };
     let mut words = std::env::args().skip(1);
@@ -71,8 +71,8 @@ fn parse_options() -> Options {
             "--at" => options.at = Some(value.parse().unwrap()),
             "--bits" => options.bits = value.parse().unwrap(),
             "--only" => options.only = Some(value),
-            "--leaves" if value == "log" => options.stores = vec![Leaves::Log],
-            "--leaves" => options.stores = vec![Leaves::Database],
+            "--leaves" if value == "log" => options.stores = vec![AfterKill::Log],
+            "--leaves" => options.stores = vec![AfterKill::Database],
             "--part" if value == "checkpoints" => options.stores.clear(),
             "--part" => options.checkpoints = false,
             _ => panic!("unknown option {word}"),
@@ -206,7 +206,7 @@ fn judge_flips(specimen: &Specimen, flips: &[Damage], options: &Options) -> Tall
                 let copy = options
                     .folder
                     .as_deref()
-                    .map_or_else(Copy::new, Copy::within);
+                    .map_or_else(StoreCopy::new, StoreCopy::within);
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(damage) = flips.get(index) else {
@@ -237,14 +237,14 @@ fn main() -> ExitCode {
     for leaves in &options.stores {
         let specimen = Specimen::make(Path::new(&options.binary), *leaves);
         let flips = match options.sample {
-            Some(count) => (0..count).map(|_| specimen.draw(&rng)).collect(),
+            Some(count) => (0..count).map(|_| specimen.random_damage(&rng)).collect(),
             None => all_flips(&specimen, options.only.as_deref(), options.bits),
         };
         if let Some(at) = options.at {
             let there =
                 |damage: &&Damage| matches!(damage, Damage::Flip { byte, .. } if *byte == at);
             for damage in flips.iter().filter(there) {
-                let verdict = specimen.judge(&Copy::new(), damage, Depth::Whole);
+                let verdict = specimen.judge(&StoreCopy::new(), damage, Depth::Whole);
                 println!("{damage:?}: {verdict:#?}");
             }
             continue;
@@ -275,7 +275,7 @@ struct Line {
 
 /// Damages the files of checkpoints. Returns true if anything is wrong.
 fn checkpoints(options: &Options, rng: &Seeded) -> bool {
-    let specimen = Kept::make(&options.binary);
+    let specimen = CheckpointSpecimen::make(&options.binary);
     let is_meant = |damage: &Damage| {
         let only = options.only.as_deref().unwrap_or_default();
         let at = options
@@ -284,7 +284,7 @@ fn checkpoints(options: &Options, rng: &Seeded) -> bool {
         at && damage.file().to_string_lossy().contains(only)
     };
     let damages: Vec<Damage> = match options.sample {
-        Some(count) => (0..count).map(|_| specimen.draw(rng)).collect(),
+        Some(count) => (0..count).map(|_| specimen.random_damage(rng)).collect(),
         None => specimen
             .damages(options.bits)
             .into_iter()
@@ -350,10 +350,10 @@ fn count(lines: &mut BTreeMap<String, Line>, damage: &Damage, verdict: &Checkpoi
     parts.truncate(if parts[0] == "snapshots" { 2 } else { 1 });
     let line = lines.entry(parts.join("/")).or_default();
     line.damages += 1;
-    line.named += u64::from(!verdict.named.is_empty());
-    line.harmless += u64::from(verdict.named.is_empty());
-    if !verdict.wrongs.is_empty() {
+    line.named += u64::from(!verdict.reported.is_empty());
+    line.harmless += u64::from(verdict.reported.is_empty());
+    if !verdict.violations.is_empty() {
         line.wrong += 1;
-        eprintln!("WRONG {damage:?}: {:?}", verdict.wrongs);
+        eprintln!("WRONG {damage:?}: {:?}", verdict.violations);
     }
 }

@@ -13,7 +13,7 @@ use super::tally::{Counted, run_jobs};
 use super::trace::{self, Profile};
 use super::trial::{Hit, SYSTEM_CALLS, Violation};
 use crate::programs::Agent;
-use crate::sandbox::{Sandbox, finish};
+use crate::sandbox::{Sandbox, run_to_end};
 
 /// Foreign settings, in a layout that no serializer would reproduce.
 const THEIRS: &str = "{\n\t\"model\": \"opus\",\n  \"hooks\" : { \"Stop\": [ {\"hooks\": [{\"type\":\"command\",\"command\":\"echo theirs\"}]} ] },\n   \"x\": [1,\n2]\n}";
@@ -47,7 +47,7 @@ pub struct Trial {
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (agent, operation) = (self.agent.word(), self.operation.word());
+        let (agent, operation) = (self.agent.cli_name(), self.operation.word());
         write!(f, "hooks/{agent}/{operation}/{}", self.fault)
     }
 }
@@ -61,7 +61,9 @@ impl FromStr for Trial {
         let ["hooks", agent, operation, fault] = words[..] else {
             return Err(unknown());
         };
-        let agent = Agent::ALL.into_iter().find(|known| known.word() == agent);
+        let agent = Agent::ALL
+            .into_iter()
+            .find(|known| known.cli_name() == agent);
         let operation = Operation::ALL
             .into_iter()
             .find(|known| known.word() == operation);
@@ -78,7 +80,7 @@ impl FromStr for Trial {
 pub struct Outcome {
     trial: Trial,
     hit: Hit,
-    wrongs: Vec<Violation>,
+    violations: Vec<Violation>,
 }
 
 impl Counted for Outcome {
@@ -96,8 +98,8 @@ impl Counted for Outcome {
         self.hit
     }
 
-    fn wrongs(&self) -> &[Violation] {
-        &self.wrongs
+    fn violations(&self) -> &[Violation] {
+        &self.violations
     }
 
     fn count(&self, add: &mut dyn FnMut(&'static str, u64)) {
@@ -121,14 +123,14 @@ impl Fixture {
             fixture
                 .sandbox
                 .segno(&fixture.args(Operation::Install))
-                .good();
+                .expect_success();
         }
         fixture
     }
 
     fn folder(&self) -> PathBuf {
         let home = self.sandbox.work().parent().unwrap().to_owned();
-        home.join(format!(".{}", self.agent.word()))
+        home.join(format!(".{}", self.agent.cli_name()))
     }
 
     fn file(&self) -> PathBuf {
@@ -139,7 +141,7 @@ impl Fixture {
     }
 
     fn args(&self, operation: Operation) -> [&'static str; 3] {
-        ["hooks", operation.word(), self.agent.word()]
+        ["hooks", operation.word(), self.agent.cli_name()]
     }
 
     fn text(&self) -> String {
@@ -186,7 +188,7 @@ pub fn attempt(segno: &Path, trial: &Trial) -> Outcome {
     let fixture = Fixture::new(segno, *agent, *operation);
     let before = fixture.text();
     let words = fixture.args(*operation);
-    let said = finish(trace::command_with_fault(&fixture.sandbox, fault, &words));
+    let said = run_to_end(trace::command_with_fault(&fixture.sandbox, fault, &words));
     let hit = if said.crashed() {
         Hit::Segno
     } else {
@@ -222,7 +224,7 @@ pub fn attempt(segno: &Path, trial: &Trial) -> Outcome {
     Outcome {
         trial: trial.clone(),
         hit,
-        wrongs,
+        violations: wrongs,
     }
 }
 

@@ -43,20 +43,20 @@
 //! while it changes the settings of agents.
 
 pub mod agents;
-pub mod deeds;
+pub mod checkpoints;
 pub mod hooks;
 mod kill;
 mod model;
 mod patterns;
 mod plan;
-pub mod records;
 mod tally;
 mod trace;
+pub mod transcripts;
 mod trial;
 
 pub use kill::{Fault, Home, Kill, SYSCALLS, Tracee, Workload};
 pub use model::Model;
 pub use plan::{at_every_position, at_points, at_points_again, at_syscalls, sample};
-pub use tally::{Counted, Tally, explain, left_out};
+pub use tally::{Counted, Tally, explain, unhit_failpoints};
 pub use trace::{Profile, count_visits, require_strace};
 pub use trial::{Hit, Outcome, Violation, attempt, attempt_all};

@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::kill::{Home, Workload};
 use super::patterns;
 use super::trace::RUN;
-use crate::model::{ModelServer, Play};
-use crate::sandbox::{Sandbox, chain};
+use crate::model::{ModelResponse, ModelServer};
+use crate::sandbox::{Sandbox, chain_spec};
 
 /// How many steps a chain has.
 const STEPS: usize = 5;
@@ -50,8 +50,8 @@ impl WorkloadSandbox {
             let path = entry.and_then(|entry| entry["path"].as_str());
             path.map_or_else(|| format!("nobody: {question}"), str::to_owned)
         };
-        let asked = server.asked().into_iter();
-        asked.map(|asked| step(asked.last())).collect()
+        let asked = server.requests().into_iter();
+        asked.map(|asked| step(asked.last_message())).collect()
     }
 
     /// Whether a model server counts the calls.
@@ -71,15 +71,15 @@ impl Workload {
                 sandbox.command_chain(STEPS, "");
                 let runtime =
                     format!("{{provider: command, command: [./agent.sh], {RETRY_POLICY}}}");
-                chain(&runtime, STEPS)
+                chain_spec(&runtime, STEPS)
             }
             Self::Scripted | Self::Long => {
                 sandbox.write("answers.yaml", &self.answers());
-                chain(&scripted, STEPS)
+                chain_spec(&scripted, STEPS)
             }
             other => {
                 let model = server.insert(ModelServer::start(move |_, asked| {
-                    Play::Text(patterns::answer(other, &asked.last()))
+                    ModelResponse::Text(patterns::answer(other, &asked.last_message()))
                 }));
                 let (pattern, host) = (patterns::pattern_of(other), model.host());
                 let runtime = format!("{{provider: openai, host: \"{host}\", {RETRY_POLICY}}}");
@@ -90,7 +90,7 @@ impl Workload {
         };
         sandbox.write("chain.yaml", &spec);
         if home == Home::Used {
-            sandbox.segno(&["doctor"]).good();
+            sandbox.segno(&["doctor"]).expect_success();
         }
         WorkloadSandbox { sandbox, server }
     }
@@ -140,10 +140,10 @@ impl Model {
     /// Runs the workload without a fault.
     pub fn of(binary: &Path, workload: Workload) -> Self {
         let sandbox = workload.sandbox(binary, Home::Fresh);
-        let said = sandbox.segno(RUN).good();
+        let said = sandbox.segno(RUN).expect_success();
         let printed = said.json();
         let result = printed.iter().find_map(output);
-        let journal = sandbox.segno(&["logs", "--json"]).good().json();
+        let journal = sandbox.segno(&["logs", "--json"]).expect_success().json();
         let mut calls = sandbox.called_steps(&journal);
         calls.sort();
         let model = Self {

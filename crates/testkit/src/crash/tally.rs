@@ -25,11 +25,11 @@ pub trait Counted {
     fn hit(&self) -> Hit;
 
     /// The violations found.
-    fn wrongs(&self) -> &[Violation];
+    fn violations(&self) -> &[Violation];
 
     /// Whether it hit no process and found nothing.
     fn is_miss(&self) -> bool {
-        self.hit() == Hit::Missed && self.wrongs().is_empty()
+        self.hit() == Hit::Missed && self.violations().is_empty()
     }
 
     /// Adds to the columns. Called only for trials that hit a process.
@@ -106,7 +106,7 @@ impl Tally {
             }
         }
         self.killed_at.extend(outcome.point());
-        for wrong in outcome.wrongs() {
+        for wrong in outcome.violations() {
             *match wrong {
                 Violation::Loss(_) => &mut self.losses,
                 Violation::Repeat(_) => &mut self.repeats,
@@ -118,7 +118,7 @@ impl Tally {
     }
 
     /// The sum of a column.
-    pub fn of(&self, column: &str) -> u64 {
+    pub fn count(&self, column: &str) -> u64 {
         self.counts.get(column).copied().unwrap_or_default()
     }
 
@@ -151,7 +151,7 @@ impl fmt::Display for Tally {
         } = self;
         write!(f, "hits {hits} ({below} below segno), ")?;
         for column in self.columns {
-            write!(f, "{column} {}, ", self.of(column))?;
+            write!(f, "{column} {}, ", self.count(column))?;
         }
         write!(
             f,
@@ -161,7 +161,7 @@ impl fmt::Display for Tally {
 }
 
 /// Failpoints at which nothing was killed.
-pub fn left_out(tallies: &[&Tally]) -> Vec<&'static str> {
+pub fn unhit_failpoints(tallies: &[&Tally]) -> Vec<&'static str> {
     let names = Point::ALL.iter().map(|point| point.name());
     let is_left = |name: &&str| !tallies.iter().any(|tally| tally.killed_at.contains(name));
     names.filter(is_left).collect()
@@ -171,7 +171,7 @@ pub fn left_out(tallies: &[&Tally]) -> Vec<&'static str> {
 pub fn explain(outcome: &impl Counted) -> String {
     let words = outcome.notation();
     let wrongs = outcome
-        .wrongs()
+        .violations()
         .iter()
         .map(|wrong| format!("\n  {wrong:?}"));
     format!(

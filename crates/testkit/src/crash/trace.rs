@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::kill::{Fault, Home, SYSCALLS, Tracee, Workload};
-use crate::sandbox::{Sandbox, finish};
+use crate::sandbox::{Sandbox, run_to_end};
 
 /// The name of the thread that writes to the database, as the kernel shows it.
 const WRITER: &str = "segno-writer";
@@ -44,7 +44,7 @@ pub fn count_visits(binary: &Path, workload: Workload) -> BTreeMap<String, u64> 
     let sandbox = workload.sandbox(binary, Home::Fresh);
     let mut command = sandbox.command(RUN);
     command.env("SEGNO_FAILPOINT_LOG", visits_file(&sandbox));
-    finish(command).good();
+    run_to_end(command).expect_success();
     visits(&sandbox)
 }
 
@@ -86,7 +86,7 @@ pub(super) fn has_killed(sandbox: &Sandbox) -> bool {
 
 fn strace(sandbox: &Sandbox, options: &[&str], words: &[&str]) -> Command {
     let mut command = Command::new("strace");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     command
         .arg("-q")
         .arg("-o")
@@ -140,7 +140,7 @@ impl Profile {
         let sandbox = workload.sandbox(binary, home);
         let mut words: &[&str] = RUN;
         if let Some(fault) = before {
-            let said = finish(command_with_fault(&sandbox, fault, words));
+            let said = run_to_end(command_with_fault(&sandbox, fault, words));
             assert!(said.crashed(), "{fault} does not kill: {said:?}");
             words = RESUME;
         }
@@ -151,7 +151,7 @@ impl Profile {
     pub(super) fn trace(sandbox: &Sandbox, words: &[&str]) -> Self {
         let trace = format!("trace={}", SYSCALLS.join(","));
         let options = ["-f", "-y", "--decode-pids=comm", "-e", &trace];
-        finish(strace(sandbox, &options, words)).good();
+        run_to_end(strace(sandbox, &options, words)).expect_success();
         Self::parse(&fs::read_to_string(sibling_path(sandbox, "trace")).unwrap())
     }
 

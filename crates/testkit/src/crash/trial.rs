@@ -9,7 +9,7 @@ use super::kill::{Fault, Kill, Workload};
 use super::model::{self, Model, WorkloadSandbox};
 use super::tally::{Counted, run_jobs};
 use super::trace;
-use crate::sandbox::{Said, finish};
+use crate::sandbox::{ProcessOutput, run_to_end};
 
 /// Column names: what runs and commands are killed at.
 pub(super) const FAILPOINTS: &str = "failpoints";
@@ -72,7 +72,7 @@ impl Counted for Outcome {
         self.hit
     }
 
-    fn wrongs(&self) -> &[Violation] {
+    fn violations(&self) -> &[Violation] {
         &self.wrongs
     }
 
@@ -127,7 +127,7 @@ fn attempt_once(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
     };
     let mut hit = Hit::Segno;
     for fault in &kill.faults {
-        let said = finish(trace::command_with_fault(
+        let said = run_to_end(trace::command_with_fault(
             &sandbox,
             fault,
             checker.next_command(),
@@ -199,7 +199,7 @@ impl Checker<'_> {
         }
         let mut command = self.sandbox.command(self.next_command());
         command.env("SEGNO_FAILPOINT_LOG", trace::visits_file(self.sandbox));
-        let said = finish(command);
+        let said = run_to_end(command);
         self.check(&said);
         if !said.status.success() || !self.is_completed() {
             let what = format!("does not go on: {}", describe(&said));
@@ -209,7 +209,7 @@ impl Checker<'_> {
     }
 
     /// Checks everything after a command with this output.
-    fn check(&mut self, said: &Said) {
+    fn check(&mut self, said: &ProcessOutput) {
         for line in lines(&said.stdout) {
             if let Some(seq) = line["seq"].as_u64() {
                 self.acknowledged.insert(seq, line);
@@ -370,7 +370,7 @@ fn lines(stdout: &str) -> Vec<Value> {
         .collect()
 }
 
-fn describe(said: &Said) -> String {
+fn describe(said: &ProcessOutput) -> String {
     let stdout: String = said.stdout.chars().take(2000).collect();
     format!("{}\n{}{}", said.status, stdout, said.stderr)
 }

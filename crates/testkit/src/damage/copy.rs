@@ -11,15 +11,15 @@ use super::Damage;
 use crate::sandbox::memory_dir;
 
 /// A folder in memory that is reset to the specimen before each damage.
-pub struct Copy(TempDir);
+pub struct StoreCopy(TempDir);
 
-impl Default for Copy {
+impl Default for StoreCopy {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Copy {
+impl StoreCopy {
     /// An empty one, in memory (`/dev/shm`) if the machine has it.
     pub fn new() -> Self {
         Self(memory_dir())

@@ -13,26 +13,26 @@ use segno_core::store::Store;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 use segno_engine::spec::Provider;
-use segno_engine::{Drivers, Error, Observer, Speaker, World};
+use segno_engine::{AgentDriver, Drivers, Env, Error, Observer};
 use segno_store::{Home, LocalDisk, Sqlite};
 
 use super::specimen::LAST_TEXT;
 use crate::clock::Seeded;
 use crate::journal::owner;
 
-pub(super) fn env(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<World, Error> {
+pub(super) fn env(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<Env, Error> {
     static REDACTOR: std::sync::LazyLock<Arc<Redactor>> =
         std::sync::LazyLock::new(|| Arc::new(Redactor::new([])));
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
     let clock: Arc<dyn Clock> = Arc::new(FixedClock);
     let home = Home::open(root, Arc::clone(&disk))?;
     let store: Arc<dyn Store> = Arc::new(Sqlite::open(home, Arc::clone(&clock))?);
-    Ok(World {
-        people: Arc::new(segno_engine::Nobody),
-        exporter: Arc::new(segno_engine::Untold),
-        snapshots: Arc::new(segno_core::snapshot::Nowhere),
+    Ok(Env {
+        human: Arc::new(segno_engine::NoHuman),
+        exporter: Arc::new(segno_engine::NoExporter),
+        snapshots: Arc::new(segno_core::snapshot::NoSnapshots),
         worktrees: Arc::new(segno_core::worktree::NoGit),
-        storage: None,
+        remote: None,
         retention: segno_engine::retention::Retention::default(),
         store,
         clock,
@@ -76,13 +76,13 @@ impl Processes for NoProcesses {
         Liveness::Gone
     }
 
-    fn end(&self, _: &Owner) -> std::io::Result<()> {
+    fn kill(&self, _: &Owner) -> std::io::Result<()> {
         Ok(())
     }
 }
 
 impl Observer for NoProcesses {
-    fn entry(&self, _: SessionId, _: &segno_core::journal::Entry) {}
+    fn event(&self, _: SessionId, _: &segno_core::journal::JournalEvent) {}
 
     fn notice(&self, _: &str) {}
 }
@@ -91,8 +91,8 @@ impl Observer for NoProcesses {
 struct CountingDriver(Arc<Mutex<Vec<String>>>);
 
 impl Drivers for CountingDriver {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<Speaker, Error> {
-        Ok(Speaker::Agent(Arc::new(Self(Arc::clone(&self.0)))))
+    fn driver(&self, _: &Provider, _: &Path) -> Result<AgentDriver, Error> {
+        Ok(AgentDriver::Stateless(Arc::new(Self(Arc::clone(&self.0)))))
     }
 }
 

@@ -11,23 +11,23 @@ use segno_core::id::SessionId;
 use segno_core::journal::Head;
 use segno_core::store::Severity;
 use segno_engine::resume::Options;
-use segno_engine::{Brake, Error, World, doctor, history, resume, sessions};
+use segno_engine::{Env, Error, StopToken, doctor, history, resume, sessions};
 
 use super::env::{NoProcesses, env};
 use super::specimen::STEPS;
-use super::{Copy, Damage, Depth, Specimen};
-use crate::sandbox::{Said, Sandbox, finish};
+use super::{Damage, Depth, Specimen, StoreCopy};
+use crate::sandbox::{ProcessOutput, Sandbox, run_to_end};
 
 impl Specimen {
     /// Judges one damage through the libraries, in `copy`.
-    pub fn judge(&self, copy: &Copy, damage: &Damage, depth: Depth) -> Verdict {
+    pub fn judge(&self, copy: &StoreCopy, damage: &Damage, depth: Depth) -> Verdict {
         copy.restore(&self.files, Some(damage));
         damage.apply(&copy.root(), self);
         self.verdict(&self.answers.in_process, self.query(copy, depth))
     }
 
     /// Judges one damage with the real binary, in `copy`.
-    pub fn judge_binary(&self, copy: &Copy, damage: &Damage) -> Verdict {
+    pub fn judge_binary(&self, copy: &StoreCopy, damage: &Damage) -> Verdict {
         copy.restore(&self.files, Some(damage));
         damage.apply(&copy.root(), self);
         self.verdict(&self.answers.by_binary, self.query_binary(copy))
@@ -68,7 +68,7 @@ impl Specimen {
         verdict
     }
 
-    pub(super) fn query(&self, copy: &Copy, depth: Depth) -> BTreeMap<String, Reply> {
+    pub(super) fn query(&self, copy: &StoreCopy, depth: Depth) -> BTreeMap<String, Reply> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
@@ -82,7 +82,7 @@ impl Specimen {
         })
     }
 
-    async fn query_all(&self, copy: &Copy, depth: Depth) -> BTreeMap<String, Reply> {
+    async fn query_all(&self, copy: &StoreCopy, depth: Depth) -> BTreeMap<String, Reply> {
         let mut replies = BTreeMap::new();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let env = match env(&copy.root(), Arc::clone(&calls)) {
@@ -128,7 +128,7 @@ impl Specimen {
         replies
     }
 
-    async fn query_reading(&self, env: &World, when: &str, replies: &mut BTreeMap<String, Reply>) {
+    async fn query_reading(&self, env: &Env, when: &str, replies: &mut BTreeMap<String, Reply>) {
         match sessions::list(env).await {
             Err(error) => {
                 for session in [self.completed, self.interrupted] {
@@ -169,7 +169,7 @@ impl Specimen {
             };
             replies.insert(format!("{when}show {session}"), said);
             let mut lines = String::new();
-            let followed = history::follow(env, session, Head::genesis(session), |entry| {
+            let followed = history::read_events(env, session, Head::genesis(session), |entry| {
                 writeln!(lines, "{entry:?}").unwrap();
                 Ok(())
             });
@@ -187,7 +187,7 @@ impl Specimen {
         replies.insert(format!("{when}newest"), said);
     }
 
-    async fn resumed(&self, env: &World, calls: &Mutex<Vec<String>>) -> Reply {
+    async fn resumed(&self, env: &Env, calls: &Mutex<Vec<String>>) -> Reply {
         let summary = match env.store.summary(self.interrupted).await {
             Ok(summary) => summary,
             Err(error) => return refusal(&error.into()),
@@ -197,7 +197,7 @@ impl Specimen {
             summary,
             Options::default(),
             Arc::new(NoProcesses),
-            Brake::default(),
+            StopToken::default(),
         )
         .await;
         let calls = calls.lock().unwrap().join(" ");
@@ -212,7 +212,7 @@ impl Specimen {
         }
     }
 
-    pub(super) fn query_binary(&self, copy: &Copy) -> BTreeMap<String, Reply> {
+    pub(super) fn query_binary(&self, copy: &StoreCopy) -> BTreeMap<String, Reply> {
         let _lock = self
             .binary_lock
             .lock()
@@ -221,7 +221,7 @@ impl Specimen {
         let run = |words: &[&str]| run_binary(&self.sandbox, copy, words);
         let ids = [self.completed.to_string(), self.interrupted.to_string()];
         // A refusal must say what is damaged: an object with its path or its number.
-        let reply_of = |said: Said, names: &[&str]| match said.status.code() {
+        let reply_of = |said: ProcessOutput, names: &[&str]| match said.status.code() {
             Some(0) => Reply::Answer(said.stdout),
             Some(12 | 17 | 23) if names.iter().any(|name| said.stderr.contains(name)) => {
                 Reply::Refused(said.stderr)
@@ -277,10 +277,10 @@ impl Specimen {
     }
 }
 
-pub(super) fn run_binary(sandbox: &Sandbox, copy: &Copy, words: &[&str]) -> Said {
+pub(super) fn run_binary(sandbox: &Sandbox, copy: &StoreCopy, words: &[&str]) -> ProcessOutput {
     let mut command = sandbox.command(words);
     command.env("SEGNO_HOME", copy.root());
-    finish(command)
+    run_to_end(command)
 }
 
 #[derive(Debug, Clone)]
@@ -300,8 +300,8 @@ fn refusal(error: &Error) -> Reply {
     }
 }
 
-async fn doctor_reply(env: &World) -> Reply {
-    match doctor::examine(env, |_, _| {}).await {
+async fn doctor_reply(env: &Env) -> Reply {
+    match doctor::verify(env, |_, _| {}).await {
         Err(error) => refusal(&error),
         Ok(report) => {
             let damage = report

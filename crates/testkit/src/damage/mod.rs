@@ -5,14 +5,14 @@
 //! on it. Each answer must be the undamaged one or a refusal that names the damage (P9): never a
 //! different answer, never a shorter one, and a finished step is never executed again (P2, P7).
 
+pub mod checkpoints;
 mod copy;
 mod env;
 mod judge;
-pub mod kept;
 mod kind;
 mod specimen;
 
-pub use copy::Copy;
+pub use copy::StoreCopy;
 pub use judge::Verdict;
 pub use kind::{Damage, Depth};
-pub use specimen::{Leaves, Specimen};
+pub use specimen::{AfterKill, Specimen};

@@ -10,9 +10,9 @@ use segno_core::id::SessionId;
 
 use super::copy::read_all;
 use super::judge::{Reply, run_binary};
-use super::{Copy, Damage, Depth};
+use super::{Damage, Depth, StoreCopy};
 use crate::clock::Seeded;
-use crate::sandbox::{Sandbox, until};
+use crate::sandbox::{Sandbox, wait_until};
 
 /// Steps of the session that was killed; its last one is in flight.
 pub(super) const STEPS: usize = 3;
@@ -21,7 +21,7 @@ pub(super) const LONG: &str = "steps/1";
 
 /// Whether the store was closed after the kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leaves {
+pub enum AfterKill {
     /// As the kill left it, with a write-ahead log.
     Log,
     /// Opened and closed once more, so that everything is in the database file.
@@ -52,28 +52,28 @@ pub(super) struct Answers {
 
 impl Specimen {
     /// Creates one with the real binary.
-    pub fn make(binary: &Path, leaves: Leaves) -> Self {
+    pub fn make(binary: &Path, leaves: AfterKill) -> Self {
         let sandbox = Sandbox::new(binary);
         sandbox.write("answers.yaml", &answers(600_000));
         sandbox.write("done.yaml", &spec("done", 2));
         sandbox.write("cut.yaml", &spec("cut", STEPS));
-        sandbox.segno(&["run", "done.yaml"]).good();
+        sandbox.segno(&["run", "done.yaml"]).expect_success();
         let older = fs::read(sandbox.home().join("segno.db")).unwrap();
         let before = sandbox.calls().len();
         let mut child = sandbox.start(&["run", "cut.yaml"]);
-        until("the last step is in flight", || {
+        wait_until("the last step is in flight", || {
             sandbox.calls().len() == before + STEPS
         });
         child.kill().unwrap();
         child.wait().unwrap();
-        if leaves == Leaves::Database {
-            sandbox.segno(&["sessions", "list"]).good();
+        if leaves == AfterKill::Database {
+            sandbox.segno(&["sessions", "list"]).expect_success();
         }
         sandbox.write("answers.yaml", &answers(0));
         let files = read_all(&sandbox.home(), Path::new(""));
-        let copy = Copy::new();
+        let copy = StoreCopy::new();
         copy.restore(&files, None);
-        let listed = run_binary(&sandbox, &copy, &["sessions", "list", "--json"]).good();
+        let listed = run_binary(&sandbox, &copy, &["sessions", "list", "--json"]).expect_success();
         let id = |name: &str| {
             let lines = listed.json();
             let line = lines.iter().find(|line| line["name"] == name).unwrap();
@@ -103,7 +103,7 @@ impl Specimen {
     }
 
     /// A random flip; every file is equally likely.
-    pub fn draw(&self, rng: &Seeded) -> Damage {
+    pub fn random_damage(&self, rng: &Seeded) -> Damage {
         let targets = self.targets();
         let file = targets[usize_below(rng, targets.len())].clone();
         let byte = usize_below(rng, self.files[&file].len());

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::http::Asked;
+use super::http::ModelRequest;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -51,7 +51,7 @@ const CUT_OFF: [&str; 5] = [
 ];
 
 /// The conversation in a request, without the vendor's instructions and reminders.
-pub fn conversation(request: &Asked) -> Vec<Part> {
+pub fn conversation(request: &ModelRequest) -> Vec<Part> {
     let list = |name: &str| request.body[name].as_array().cloned().unwrap_or_default();
     let mut parts = Vec::new();
     for message in list("messages") {

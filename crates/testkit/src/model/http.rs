@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A request that the server received.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ModelRequest {
     pub method: String,
     /// The path, with the query.
     pub path: String,
@@ -16,14 +16,14 @@ pub struct Asked {
     pub body: Value,
 }
 
-impl Asked {
+impl ModelRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         let known = self.headers.iter().find(|(known, _)| known == name);
         known.map(|(_, value)| value.as_str())
     }
 
     /// The last message in the request, as text.
-    pub fn last(&self) -> String {
+    pub fn last_message(&self) -> String {
         let last = self.body["messages"].as_array().and_then(|all| all.last());
         match last.map(|last| &last["content"]) {
             Some(Value::String(text)) => text.clone(),
@@ -34,7 +34,7 @@ impl Asked {
 }
 
 /// The next request on a connection; `None` if the connection is closed.
-pub(super) fn read(stream: &TcpStream) -> Option<Asked> {
+pub(super) fn read(stream: &TcpStream) -> Option<ModelRequest> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -55,7 +55,7 @@ pub(super) fn read(stream: &TcpStream) -> Option<Asked> {
         .unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Asked {
+    Some(ModelRequest {
         method,
         path,
         headers,
@@ -66,7 +66,7 @@ pub(super) fn read(stream: &TcpStream) -> Option<Asked> {
 /// Answers with a complete body; `None` if the connection is closed.
 pub(super) fn send_response(
     stream: &mut TcpStream,
-    request: &Asked,
+    request: &ModelRequest,
     head: &str,
     body: &str,
 ) -> Option<()> {

@@ -19,9 +19,9 @@ mod server;
 mod standard;
 
 pub use history::{Outcome, Part, Role, conversation};
-pub use http::Asked;
+pub use http::ModelRequest;
 pub use position::{Manner, Purpose};
-pub use response::Play;
-pub use script::{Call, Fault, Often, Pace, Script, Turn, Usage};
+pub use response::ModelResponse;
+pub use script::{Call, Fault, FaultRepeat, Pace, Script, Turn, Usage};
 pub use server::{Answer, Ending, ModelServer};
 pub use standard::{drafts, files, standard, standard_files};

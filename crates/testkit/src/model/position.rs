@@ -7,7 +7,7 @@
 //! answered turn.
 
 use super::history::{Outcome, Part, Role, conversation};
-use super::http::Asked;
+use super::http::ModelRequest;
 use super::script::Script;
 
 /// How often the same turn is repaired before the script continues.
@@ -56,7 +56,7 @@ const SUMMARIES: [&str; 3] = [
 ];
 
 /// Determines what a request is for.
-pub(super) fn purpose(request: &Asked, scripts: &[Script]) -> Purpose {
+pub(super) fn purpose(request: &ModelRequest, scripts: &[Script]) -> Purpose {
     let path = request.path.split('?').next().unwrap_or_default();
     let models = ["/messages", "/responses", "/chat/completions"];
     if request.method != "POST" || !models.iter().any(|model| path.ends_with(model)) {
@@ -233,7 +233,7 @@ fn all_fine(parts: &[Part], expected: usize) -> bool {
 }
 
 /// The position of a script in a conversation that is summarized, as a tag.
-pub(super) fn position_tag(request: &Asked, script: &Script) -> Option<String> {
+pub(super) fn position_tag(request: &ModelRequest, script: &Script) -> Option<String> {
     let parts = conversation(request);
     let (_, index, offset) = last_marker(&parts, std::slice::from_ref(script))?;
     let (turn, mark, at) = last_answered(script, &parts, index, offset)?;

@@ -6,16 +6,16 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use super::http::{Asked, event};
+use super::http::{ModelRequest, event};
 
 /// How the server answers a request.
 #[derive(Debug, Clone)]
-pub enum Play {
+pub enum ModelResponse {
     Text(String),
     /// A text and tool calls: name and input.
     Tools(String, Vec<(String, Value)>),
     /// A text that was cut at the token limit.
-    Long(String),
+    TokenLimit(String),
     /// A response with this status, these header lines and this body.
     Status(u16, &'static str, String),
     /// A stream that ends in the middle of an answer.
@@ -25,7 +25,7 @@ pub enum Play {
     /// An empty stream.
     Empty,
     /// A page of HTML.
-    Page,
+    Html,
     /// The connection is closed before anything is sent.
     HangUp,
 }
@@ -34,9 +34,13 @@ pub enum Play {
 const USED: (u64, u64) = (11, 7);
 
 /// Answers a request; `None` if the connection is closed.
-pub(super) fn answer(stream: &mut TcpStream, request: &Asked, play: &Play) -> Option<()> {
+pub(super) fn answer(
+    stream: &mut TcpStream,
+    request: &ModelRequest,
+    play: &ModelResponse,
+) -> Option<()> {
     let anthropic = request.path.ends_with("/messages");
-    let events = |play: &Play| {
+    let events = |play: &ModelResponse| {
         if anthropic {
             anthropic_events(play)
         } else {
@@ -44,11 +48,14 @@ pub(super) fn answer(stream: &mut TcpStream, request: &Asked, play: &Play) -> Op
         }
     };
     let (head, body) = match play {
-        Play::Text(_) | Play::Tools(..) | Play::Long(_) | Play::ErrorInStream => {
+        ModelResponse::Text(_)
+        | ModelResponse::Tools(..)
+        | ModelResponse::TokenLimit(_)
+        | ModelResponse::ErrorInStream => {
             ("200 OK\r\ncontent-type: text/event-stream", events(play))
         }
-        Play::Cut => {
-            let whole = events(&Play::Text("this is cut".into()));
+        ModelResponse::Cut => {
+            let whole = events(&ModelResponse::Text("this is cut".into()));
             let half = whole.len() / 2;
             // A client sees a cut connection as a body that is shorter than its length.
             let head = format!(
@@ -59,13 +66,13 @@ pub(super) fn answer(stream: &mut TcpStream, request: &Asked, play: &Play) -> Op
             let _ = stream.write_all(head.as_bytes());
             return None;
         }
-        Play::HangUp => return None,
-        Play::Empty => ("200 OK\r\ncontent-type: text/event-stream", String::new()),
-        Play::Page => (
+        ModelResponse::HangUp => return None,
+        ModelResponse::Empty => ("200 OK\r\ncontent-type: text/event-stream", String::new()),
+        ModelResponse::Html => (
             "200 OK\r\ncontent-type: text/html",
             "<!doctype html><html>Hello</html>".to_owned(),
         ),
-        Play::Status(status, headers, body) => {
+        ModelResponse::Status(status, headers, body) => {
             let head = format!(
                 "HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\n\r\n{body}",
                 body.len()
@@ -80,7 +87,7 @@ pub(super) fn answer(stream: &mut TcpStream, request: &Asked, play: &Play) -> Op
     stream.write_all(whole.as_bytes()).ok()
 }
 
-fn anthropic_events(play: &Play) -> String {
+fn anthropic_events(play: &ModelResponse) -> String {
     let (text, calls, stop) = parts(play, ["end_turn", "tool_use", "max_tokens"]);
     let mut out = event(
         "message_start",
@@ -94,7 +101,7 @@ fn anthropic_events(play: &Play) -> String {
         let delta = json!({"index": index, "delta": {"type": "text_delta", "text": piece}});
         out += &event("content_block_delta", delta);
     }
-    if matches!(play, Play::ErrorInStream) {
+    if matches!(play, ModelResponse::ErrorInStream) {
         let error = json!({"error": {"type": "overloaded_error", "message": "too busy"}});
         return out + &event("error", error);
     }
@@ -120,7 +127,7 @@ fn anthropic_events(play: &Play) -> String {
     out + &event("message_stop", json!({}))
 }
 
-pub(super) fn openai_events(play: &Play) -> String {
+pub(super) fn openai_events(play: &ModelResponse) -> String {
     let (text, calls, stop) = parts(play, ["stop", "tool_calls", "length"]);
     let chunk = |delta: Value, stop: Option<&str>| {
         let data = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": stop}]});
@@ -130,7 +137,7 @@ pub(super) fn openai_events(play: &Play) -> String {
     for piece in text.split_inclusive(' ') {
         out += &chunk(json!({"content": piece}), None);
     }
-    if matches!(play, Play::ErrorInStream) {
+    if matches!(play, ModelResponse::ErrorInStream) {
         let error = json!({"error": {"type": "server_error", "message": "too busy"}});
         return out + &format!("data: {error}\n\n");
     }
@@ -158,13 +165,13 @@ pub(super) fn openai_events(play: &Play) -> String {
 }
 
 fn parts<'a>(
-    play: &'a Play,
+    play: &'a ModelResponse,
     stops: [&'static str; 3],
 ) -> (&'a str, &'a [(String, Value)], &'static str) {
     match play {
-        Play::Tools(text, calls) => (text, calls, stops[1]),
-        Play::Long(text) => (text, &[], stops[2]),
-        Play::Text(text) => (text, &[], stops[0]),
+        ModelResponse::Tools(text, calls) => (text, calls, stops[1]),
+        ModelResponse::TokenLimit(text) => (text, &[], stops[2]),
+        ModelResponse::Text(text) => (text, &[], stops[0]),
         _ => ("half of it", &[], stops[0]),
     }
 }

@@ -29,7 +29,7 @@ impl Script {
     }
 
     /// Continues after calls that failed or whose outcome is unknown, instead of repairing them.
-    pub fn heedless(mut self) -> Self {
+    pub fn without_repairs(mut self) -> Self {
         self.repairs_calls = false;
         self
     }
@@ -107,7 +107,7 @@ pub struct Turn {
     pub(super) calls: Vec<Call>,
     pub(super) usage: Option<Usage>,
     pub(super) pace: Pace,
-    pub(super) fault: Option<(Fault, Often)>,
+    pub(super) fault: Option<(Fault, FaultRepeat)>,
 }
 
 impl Turn {
@@ -120,7 +120,7 @@ impl Turn {
     }
 
     /// A turn that fails.
-    pub fn fail(fault: Fault, often: Often) -> Self {
+    pub fn fail(fault: Fault, often: FaultRepeat) -> Self {
         Self {
             fault: Some((fault, often)),
             ..Self::say("It works again.")
@@ -230,7 +230,7 @@ impl Call {
     }
 
     /// A tool of an MCP server.
-    pub fn served(server: &str, tool: &str, input: Value) -> Self {
+    pub fn mcp_tool(server: &str, tool: &str, input: Value) -> Self {
         Self::McpTool {
             server: server.to_owned(),
             tool: tool.to_owned(),
@@ -284,7 +284,7 @@ pub enum Fault {
 
 /// How often a turn fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Often {
+pub enum FaultRepeat {
     Always,
     /// This many times; then it is answered.
     First(usize),

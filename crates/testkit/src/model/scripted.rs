@@ -7,10 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
-use super::http::{self, Asked};
+use super::http::{self, ModelRequest};
 use super::position::{Manner, Mark, Purpose, position_tag, tag};
-use super::response::{self, Play};
-use super::script::{Call, Fault, Often, Pace, Script, Turn, Usage};
+use super::response::{self, ModelResponse};
+use super::script::{Call, Fault, FaultRepeat, Pace, Script, Turn, Usage};
 use super::server::{Ending, State};
 use super::{claude, codex};
 
@@ -29,7 +29,7 @@ pub(super) struct ScriptedAnswer<'a> {
     pub(super) state: &'a State,
     pub(super) scripts: &'a [Script],
     pub(super) number: usize,
-    pub(super) request: &'a Asked,
+    pub(super) request: &'a ModelRequest,
 }
 
 impl ScriptedAnswer<'_> {
@@ -60,7 +60,7 @@ impl ScriptedAnswer<'_> {
         }
         let reply = self.reply(stream, turn, key.as_ref().map_or(0, |(_, turn)| *turn));
         let fault = fault.filter(|(_, often)| match (often, &key) {
-            (Often::First(times), Some(key)) => self.state.failures(key) < *times,
+            (FaultRepeat::First(times), Some(key)) => self.state.failures(key) < *times,
             _ => true,
         });
         match fault {
@@ -160,13 +160,15 @@ fn send_piece(stream: &mut TcpStream, piece: &str) -> Option<()> {
     stream.write_all(chunk.as_bytes()).ok()
 }
 
-fn pieces(request: &Asked, reply: &Reply) -> Vec<String> {
+fn pieces(request: &ModelRequest, reply: &Reply) -> Vec<String> {
     if request.path.contains("/messages") {
         claude::events(reply)
     } else if request.path.contains("/responses") {
         codex::events(reply)
     } else {
-        vec![response::openai_events(&Play::Text(reply.text.clone()))]
+        vec![response::openai_events(&ModelResponse::Text(
+            reply.text.clone(),
+        ))]
     }
 }
 
@@ -193,7 +195,7 @@ fn scripted_turn(script: &Script, number: usize, manner: Manner) -> Turn {
 }
 
 /// A summary that contains the position in the script.
-fn summary(request: &Asked, script: Option<&Script>) -> String {
+fn summary(request: &ModelRequest, script: Option<&Script>) -> String {
     let Some(script) = script else {
         return "<summary>Nothing was done.</summary>".to_owned();
     };

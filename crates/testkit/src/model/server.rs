@@ -7,9 +7,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::http::{self, Asked};
+use super::http::{self, ModelRequest};
 use super::position::{Manner, Purpose, purpose};
-use super::response::{self, Play};
+use super::response::{self, ModelResponse};
 use super::script::Script;
 use super::scripted::ScriptedAnswer;
 
@@ -36,7 +36,7 @@ pub enum Ending {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The request: an index into [`ModelServer::asked`].
-    pub asked: usize,
+    pub request_index: usize,
     pub purpose: Purpose,
     pub ending: Ending,
 }
@@ -44,7 +44,7 @@ pub struct Answer {
 #[derive(Default)]
 pub(super) struct State {
     stopped: AtomicBool,
-    requests: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<ModelRequest>>,
     answers: Mutex<Vec<Answer>>,
     gates: Mutex<Gates>,
     changed: Condvar,
@@ -67,12 +67,14 @@ impl Drop for ModelServer {
     }
 }
 
-type Serve = dyn Fn(&mut TcpStream, usize, &Asked, &State) -> Option<()> + Send + Sync;
+type Serve = dyn Fn(&mut TcpStream, usize, &ModelRequest, &State) -> Option<()> + Send + Sync;
 
 impl ModelServer {
     /// Starts a server. `play` decides how each request is answered; the number counts requests
     /// from 0.
-    pub fn start(play: impl Fn(usize, &Asked) -> Play + Send + Sync + 'static) -> Self {
+    pub fn start(
+        play: impl Fn(usize, &ModelRequest) -> ModelResponse + Send + Sync + 'static,
+    ) -> Self {
         Self::listen(Arc::new(move |stream, number, request, _| {
             response::answer(stream, request, &play(number, request))
         }))
@@ -84,7 +86,7 @@ impl ModelServer {
         Self::listen(Arc::new(move |stream, number, request, state| {
             let purpose = purpose(request, &scripts);
             let answer = Answer {
-                asked: number,
+                request_index: number,
                 purpose: purpose.clone(),
                 ending: Ending::Open,
             };
@@ -128,7 +130,7 @@ impl ModelServer {
     }
 
     /// The requests so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<ModelRequest> {
         self.state.requests.lock().unwrap().clone()
     }
 
@@ -139,12 +141,12 @@ impl ModelServer {
 
     /// The answered turns of a script, in order, one item per answer: what a user would have paid
     /// for. It excludes repaired turns and refusals.
-    pub fn paid(&self, script: &str) -> Vec<usize> {
+    pub fn paid_turns(&self, script: &str) -> Vec<usize> {
         self.turns(script, |manner| manner != Manner::Repairing)
     }
 
     /// The turns of a script whose calls were repaired, in order.
-    pub fn mended(&self, script: &str) -> Vec<usize> {
+    pub fn repaired_turns(&self, script: &str) -> Vec<usize> {
         self.turns(script, |manner| manner == Manner::Repairing)
     }
 
@@ -162,16 +164,16 @@ impl ModelServer {
     }
 
     /// The last request for a turn of a script.
-    pub fn request(&self, script: &str, turn: usize) -> Option<Asked> {
+    pub fn request(&self, script: &str, turn: usize) -> Option<ModelRequest> {
         let answers = self.answers();
         let found = answers.iter().rev().find(|answer| {
             matches!(&answer.purpose, Purpose::Turn { script: of, turn: at, .. } if of == script && *at == turn)
         });
-        Some(self.asked()[found?.asked].clone())
+        Some(self.requests()[found?.request_index].clone())
     }
 
     /// Whether half of this turn was sent, and the rest is held back.
-    pub fn holds(&self, script: &str, turn: usize) -> bool {
+    pub fn is_held(&self, script: &str, turn: usize) -> bool {
         let gates = self.state.gates.lock().unwrap();
         gates.held.contains(&(script.to_owned(), turn))
     }

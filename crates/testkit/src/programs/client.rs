@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
-use super::{Program, Stage};
+use super::{AgentSandbox, Program};
 use crate::sandbox::deadline;
 
 /// A line, and its direction.
@@ -36,7 +36,7 @@ impl Drop for Client {
 
 impl Client {
     /// Starts an adapter.
-    pub fn start(stage: &Stage, program: Program) -> Self {
+    pub fn start(stage: &AgentSandbox, program: Program) -> Self {
         let mut child = stage
             .command(program, &[])
             .stdin(Stdio::piped())
@@ -67,7 +67,7 @@ impl Client {
 
     /// Initializes the connection and begins a session in the stage's workspace; returns its id.
     #[track_caller]
-    pub fn session(&mut self, stage: &Stage) -> String {
+    pub fn session(&mut self, stage: &AgentSandbox) -> String {
         let none =
             json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
         let hello = json!({"protocolVersion": 1, "clientCapabilities": none});

@@ -13,5 +13,5 @@ pub use agent::Agent;
 pub use client::{Client, Line};
 pub use program::{Program, modules};
 pub use running::Running;
-pub use stage::Stage;
-pub use workshop::Workshop;
+pub use stage::AgentSandbox;
+pub use workshop::AgentFixture;

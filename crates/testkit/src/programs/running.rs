@@ -54,7 +54,7 @@ impl Running {
 
     /// Reads until a line is as wanted.
     #[track_caller]
-    pub fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn read_until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             match self.lines.recv_timeout(deadline()) {
                 Ok(line) => {
@@ -75,7 +75,7 @@ impl Running {
     }
 
     /// Reads to the end.
-    pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
+    pub fn read_to_end(mut self) -> (ExitStatus, Vec<Value>) {
         while let Ok(line) = self.lines.recv_timeout(deadline()) {
             self.seen.push(line);
         }
@@ -86,6 +86,6 @@ impl Running {
     /// Kills the agent with SIGKILL, and returns all its lines.
     pub fn kill(self) -> Vec<Value> {
         self.signal(Signal::KILL);
-        self.end().1
+        self.read_to_end().1
     }
 }

@@ -13,12 +13,12 @@ use crate::model::ModelServer;
 
 /// The folders and the environment in which agents run. Dropping it kills the remaining processes
 /// and deletes the folders.
-pub struct Stage {
+pub struct AgentSandbox {
     root: TempDir,
     environment: Vec<(&'static str, OsString)>,
 }
 
-impl Drop for Stage {
+impl Drop for AgentSandbox {
     /// Kills the remaining processes: adapters and agents that were killed leave processes behind,
     /// which would write into folders that are being deleted.
     fn drop(&mut self) {
@@ -49,7 +49,7 @@ const QUIET: [(&str, &str); 6] = [
     ("IS_SANDBOX", "1"),
 ];
 
-impl Stage {
+impl AgentSandbox {
     /// A new stage whose agents use the models of `server`.
     pub fn new(server: &ModelServer) -> Self {
         let root = TempDir::with_prefix("segno-stage-").unwrap();
@@ -85,7 +85,7 @@ impl Stage {
     }
 
     /// The lines that scripted commands wrote when they started: see the standard script.
-    pub fn signs(&self) -> Vec<String> {
+    pub fn started_commands(&self) -> Vec<String> {
         let text = fs::read_to_string(self.root.path().join("signs")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }

@@ -5,43 +5,48 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Agent, Stage};
+use super::{Agent, AgentSandbox};
 use crate::model::{ModelServer, Part, Role, Script, conversation};
-use crate::sandbox::{Said, Sandbox, finish, until, wait};
+use crate::sandbox::{ProcessOutput, Sandbox, run_to_end, wait_for_output, wait_until};
 
 /// The binary, the agents that it starts, and their model server.
-pub struct Workshop {
+pub struct AgentFixture {
     /// Answers the agents' requests.
     pub server: ModelServer,
     /// Where the agents run.
-    pub stage: Stage,
+    pub agent_sandbox: AgentSandbox,
     /// The binary's home and its own workspace.
     pub sandbox: Sandbox,
 }
 
-impl Workshop {
+impl AgentFixture {
     /// The binary at `segno`, and agents whose models answer from scripts. Every agent may do what
     /// `permissions` says without approval.
     pub fn new(segno: &Path, scripts: impl IntoIterator<Item = Script>, permissions: &str) -> Self {
         let server = ModelServer::scripted(scripts);
-        Self::around(segno, Stage::new(&server), server, permissions)
+        Self::with_agents(segno, AgentSandbox::new(&server), server, permissions)
     }
 
     /// The same around agents that are already running.
-    pub fn around(segno: &Path, stage: Stage, server: ModelServer, permissions: &str) -> Self {
+    pub fn with_agents(
+        segno: &Path,
+        agent_sandbox: AgentSandbox,
+        server: ModelServer,
+        permissions: &str,
+    ) -> Self {
         let sandbox = Sandbox::new(segno);
         let section = |name: &str| format!("[{name}]\npermissions = \"{permissions}\"\n");
         let sections = ["claude-code", "codex", "acp"].map(section);
         sandbox.configure(&sections.concat());
         Self {
             server,
-            stage,
+            agent_sandbox,
             sandbox,
         }
     }
 
     /// Writes a workflow called `task` with one step for an agent. `runtime` says which agent.
-    pub fn task(&self, runtime: &str, marker: &str) -> PathBuf {
+    pub fn write_task(&self, runtime: &str, marker: &str) -> PathBuf {
         self.sandbox.write(
             "task.yaml",
             &format!(
@@ -52,19 +57,19 @@ impl Workshop {
 
     /// A command that starts segno in the agents' workspace.
     pub fn command(&self, words: &[&str]) -> Command {
-        self.command_on(&self.stage, words)
+        self.command_on(&self.agent_sandbox, words)
     }
 
     /// A command that starts segno on another stage.
-    pub fn command_on(&self, stage: &Stage, words: &[&str]) -> Command {
+    pub fn command_on(&self, stage: &AgentSandbox, words: &[&str]) -> Command {
         let mut command = self.sandbox.command(words);
         set_agent_env(stage, &mut command);
         command
     }
 
     /// Runs segno to its end.
-    pub fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
+    pub fn segno(&self, words: &[&str]) -> ProcessOutput {
+        run_to_end(self.command(words))
     }
 
     /// Starts segno with its output piped.
@@ -77,19 +82,19 @@ impl Workshop {
     /// Kills a segno, and waits until no process that it started is left.
     pub fn kill(&self, mut child: Child) {
         child.kill().unwrap();
-        wait(child);
-        self.is_quiet();
+        wait_for_output(child);
+        self.wait_until_idle();
     }
 
     /// Waits until nothing runs on the stage.
-    pub fn is_quiet(&self) {
-        until("the wardens ended everything", || {
-            self.stage.processes().is_empty()
+    pub fn wait_until_idle(&self) {
+        wait_until("the wardens ended everything", || {
+            self.agent_sandbox.processes().is_empty()
         });
     }
 
     /// The journal of a session: kinds and bodies; empty if there is no such session.
-    pub fn records(&self, session: &str) -> Vec<(String, Value)> {
+    pub fn journal_records(&self, session: &str) -> Vec<(String, Value)> {
         let bundle = self.segno(&["sessions", "export", session, "-o", "-"]);
         let lines = bundle.stdout.lines();
         let records = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -101,15 +106,15 @@ impl Workshop {
     }
 
     /// The events of one kind in the journal of a session.
-    pub fn entries(&self, session: &str, kind: &str) -> Vec<Value> {
-        let records = self.records(session).into_iter();
+    pub fn events(&self, session: &str, kind: &str) -> Vec<Value> {
+        let records = self.journal_records(session).into_iter();
         let own = records.filter(|(known, _)| known == kind);
         own.map(|(_, body)| body).collect()
     }
 
     /// The agents' ids of the conversations of a session, with their resume strategies.
-    pub fn opened(&self, session: &str) -> Vec<(String, String)> {
-        let opened = self.entries(session, "agent_opened");
+    pub fn conversations(&self, session: &str) -> Vec<(String, String)> {
+        let opened = self.events(session, "agent_opened");
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         opened
             .iter()
@@ -119,22 +124,26 @@ impl Workshop {
 
     /// Whether these words are in the journal of a session and in the transcript of its current
     /// agent: agents write their transcripts later than they print.
-    pub fn written_down(&self, session: &str, words: &str) -> bool {
-        let said = self.entries(session, "agent_said");
+    pub fn is_persisted(&self, session: &str, words: &str) -> bool {
+        let said = self.events(session, "agent_said");
         let in_journal = said
             .iter()
             .any(|said| said["entries"].to_string().contains(words));
-        let opened = self.opened(session).pop();
+        let opened = self.conversations(session).pop();
         let in_transcript = opened.is_some_and(|(native, _)| {
             let mut agents = Agent::ALL.into_iter();
-            agents.any(|agent| agent.kept(&self.stage, &native).contains(words))
+            agents.any(|agent| {
+                agent
+                    .read_transcript(&self.agent_sandbox, &native)
+                    .contains(words)
+            })
         });
         in_journal && in_transcript
     }
 
     /// The user's messages to the model, as they were sent for the last turn of the standard
     /// script.
-    pub fn told(&self) -> String {
+    pub fn user_messages(&self) -> String {
         let sent = conversation(&self.server.request("standard", 8).unwrap());
         let words = sent.into_iter().filter_map(|part| match part {
             Part::Text(Role::User, text) => Some(text),
@@ -145,7 +154,7 @@ impl Workshop {
 }
 
 /// Sets the agents' environment and workspace on a command.
-pub(crate) fn set_agent_env(stage: &Stage, command: &mut Command) {
+pub(crate) fn set_agent_env(stage: &AgentSandbox, command: &mut Command) {
     for (name, value) in stage.environment() {
         command.env(name, value);
     }
@@ -164,7 +173,7 @@ impl Agent {
     }
 
     /// Its name in commands.
-    pub const fn word(self) -> &'static str {
+    pub const fn cli_name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",

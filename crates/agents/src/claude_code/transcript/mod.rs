@@ -15,7 +15,7 @@ pub(crate) use repair::ClaudeCodeRepairer;
 pub(crate) use tree::{LatestResultTime, Tree};
 pub(crate) use write::{TOOL_CALL_FORMAT, records};
 
-use segno_core::conversation::Entry;
+use segno_core::conversation::ConversationItem;
 
 use crate::transcript::{Adapter, Facts, Object};
 
@@ -26,6 +26,6 @@ pub(crate) const ADAPTERS: &[Adapter] = &[Adapter {
 }];
 
 /// The entries of a record from any source (transcript or stream).
-pub(super) fn entries(record: &Object, facts: &mut Facts) -> Vec<Entry> {
+pub(super) fn entries(record: &Object, facts: &mut Facts) -> Vec<ConversationItem> {
     record::read(record, facts).entries
 }

@@ -1,7 +1,8 @@
 //! Parses the records of Claude Code's transcript.
 
 use segno_core::conversation::{
-    Answer, Entry, Image, Notice, Origin, Outcome, Part, Said, Thread, Tokens, Utterance,
+    Answer, AssistantPart, ConversationItem, Image, ItemContent, Notice, Origin, Outcome, Part,
+    Thread, Tokens,
 };
 use segno_core::model::ToolCall;
 use serde_json::Value;
@@ -32,15 +33,15 @@ pub(super) fn read(record: &Object, facts: &mut Facts) -> ParsedRecord {
         Ok(said) => (said, None),
         Err(field) => (vec![raw(record, &name)], Some(field)),
     };
-    if let Some(Said::Assistant {
+    if let Some(ItemContent::Assistant {
         model: Some(model), ..
     }) = said.last()
         && model != SYNTHETIC_MODEL
     {
         facts.model = Some(model.clone());
     }
-    let entries = said.into_iter().map(|said| Entry {
-        said,
+    let entries = said.into_iter().map(|said| ConversationItem {
+        content: said,
         ..base.clone()
     });
     ParsedRecord {
@@ -58,14 +59,14 @@ fn update_facts(record: &Object, facts: &mut Facts) {
 }
 
 /// The entry of a record, without its content.
-fn base(record: &Object) -> Entry {
+fn base(record: &Object) -> ConversationItem {
     let owned = |key| text(record, key).map(str::to_owned);
-    Entry {
+    ConversationItem {
         when: text(record, "timestamp").and_then(parse_timestamp),
         id: owned("uuid"),
         parent: owned("parentUuid").or_else(|| owned("logicalParentUuid")),
         thread: thread(record),
-        ..Entry::new(Said::Raw {
+        ..ConversationItem::new(ItemContent::Raw {
             record: String::new(),
         })
     }
@@ -79,7 +80,7 @@ pub(super) fn thread(record: &Object) -> Thread {
 }
 
 /// The record's own name: `system/api_error`, `attachment/date`, `cost-state`.
-fn raw(record: &Object, name: &str) -> Said {
+fn raw(record: &Object, name: &str) -> ItemContent {
     let subtype = match name {
         "attachment" => record
             .get("attachment")
@@ -87,7 +88,7 @@ fn raw(record: &Object, name: &str) -> Said {
             .and_then(Value::as_str),
         _ => text(record, "subtype"),
     };
-    Said::Raw {
+    ItemContent::Raw {
         record: match subtype {
             Some(subtype) => format!("{name}/{subtype}"),
             None => name.to_owned(),
@@ -117,13 +118,13 @@ fn blocks(content: Option<&Value>) -> Read<Vec<Value>> {
     }
 }
 
-fn user(record: &Object) -> Read<Vec<Said>> {
+fn user(record: &Object) -> Read<Vec<ItemContent>> {
     let program = flag(record, "isMeta");
     let summary = flag(record, "isCompactSummary");
     let origin = if program {
-        Origin::Program
+        Origin::CliAgent
     } else {
-        Origin::Person
+        Origin::User
     };
     let content = message(record)?.get("content");
     let mut said = Vec::new();
@@ -132,29 +133,29 @@ fn user(record: &Object) -> Read<Vec<Said>> {
         if block.get("type").and_then(Value::as_str) == Some("tool_result") {
             if !parts.is_empty() {
                 let parts = std::mem::take(&mut parts);
-                said.push(Said::User { origin, parts });
+                said.push(ItemContent::User { origin, parts });
             }
-            said.push(Said::Result(answer(&block)?));
+            said.push(ItemContent::Result(answer(&block)?));
         } else {
             parts.push(part(block)?);
         }
     }
     if summary && said.is_empty() {
-        return Ok(vec![Said::Compaction {
-            summary: Some(segno_core::conversation::words(&parts)),
+        return Ok(vec![ItemContent::Compaction {
+            summary: Some(segno_core::conversation::plain_text(&parts)),
             before: None,
             after: None,
         }]);
     }
     match parts.as_slice() {
         [Part::Text { text }] if INTERRUPT_TEXTS.contains(&text.as_str()) => {
-            said.push(Said::Notice {
+            said.push(ItemContent::Notice {
                 notice: Notice::Interrupted,
                 text: text.clone(),
             })
         }
         [] if !said.is_empty() => {}
-        _ => said.push(Said::User { origin, parts }),
+        _ => said.push(ItemContent::User { origin, parts }),
     }
     Ok(said)
 }
@@ -163,7 +164,7 @@ fn user(record: &Object) -> Read<Vec<Said>> {
 pub(super) fn first_answered_call(record: &Object) -> Option<String> {
     let said = user(record).ok()?;
     said.into_iter().find_map(|said| match said {
-        Said::Result(answer) => Some(answer.id),
+        ItemContent::Result(answer) => Some(answer.id),
         _ => None,
     })
 }
@@ -220,7 +221,7 @@ fn image(block: &Object) -> Option<Part> {
     })
 }
 
-fn assistant(record: &Object) -> Read<Vec<Said>> {
+fn assistant(record: &Object) -> Read<Vec<ItemContent>> {
     let failed = flag(record, "isApiErrorMessage");
     let message = message(record)?;
     let owned = |key| text(message, key).map(str::to_owned);
@@ -231,10 +232,10 @@ fn assistant(record: &Object) -> Read<Vec<Said>> {
         .collect::<Read<_>>()?;
     if failed {
         let words = parts.iter().filter_map(|part| match part {
-            Utterance::Text { text } => Some(text.as_str()),
+            AssistantPart::Text { text } => Some(text.as_str()),
             _ => None,
         });
-        return Ok(vec![Said::Notice {
+        return Ok(vec![ItemContent::Notice {
             notice: Notice::Error,
             text: words.collect::<Vec<_>>().join("\n"),
         }]);
@@ -248,7 +249,7 @@ fn assistant(record: &Object) -> Read<Vec<Said>> {
         Some(Value::Object(usage)) => Some(tokens(usage)?).filter(|tokens| tokens.sum() > 0),
         Some(_) => return Err("usage"),
     };
-    Ok(vec![Said::Assistant {
+    Ok(vec![ItemContent::Assistant {
         message: id,
         model,
         parts,
@@ -256,25 +257,25 @@ fn assistant(record: &Object) -> Read<Vec<Said>> {
     }])
 }
 
-fn assistant_part(block: Value) -> Read<Utterance> {
+fn assistant_part(block: Value) -> Read<AssistantPart> {
     let Value::Object(object) = &block else {
         return Err("content");
     };
     let owned = |key: &'static str| text(object, key).map(str::to_owned).ok_or(key);
     Ok(match text(object, "type") {
-        Some("text") => Utterance::Text {
+        Some("text") => AssistantPart::Text {
             text: owned("text")?,
         },
-        Some("thinking") => Utterance::Thinking {
+        Some("thinking") => AssistantPart::Thinking {
             text: owned("thinking")?,
             seal: owned("signature").ok(),
         },
-        Some("tool_use") => Utterance::Call(ToolCall {
+        Some("tool_use") => AssistantPart::Call(ToolCall {
             id: owned("id")?,
             name: owned("name")?,
             input: object.get("input").cloned().ok_or("input")?,
         }),
-        Some(_) => Utterance::Raw { value: block },
+        Some(_) => AssistantPart::Raw { value: block },
         None => return Err("type"),
     })
 }
@@ -292,18 +293,18 @@ fn tokens(usage: &Object) -> Read<Tokens> {
     })
 }
 
-fn system(record: &Object) -> Said {
+fn system(record: &Object) -> ItemContent {
     match text(record, "subtype") {
         Some("compact_boundary") => {
             let metadata = record.get("compactMetadata");
             let number = |key| metadata.and_then(|of| of.get(key)).and_then(Value::as_u64);
-            Said::Compaction {
+            ItemContent::Compaction {
                 summary: None,
                 before: number("preTokens"),
                 after: number("postTokens"),
             }
         }
-        Some("api_error") => Said::Notice {
+        Some("api_error") => ItemContent::Notice {
             notice: Notice::Error,
             text: text(record, "content").unwrap_or_default().to_owned(),
         },

@@ -1,6 +1,6 @@
 //! Writes the turns of a conversation as records of Claude Code.
 
-use segno_core::conversation::turns::{Loss, Losses, Speech, Turn};
+use segno_core::conversation::turns::{Loss, Losses, ModelPart, Turn};
 use segno_core::conversation::{Answer, Image, Origin, Outcome, Part, Tokens};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(crate) fn records(turns: &[TimedTurn], target: &Target, losses: &mut Losses)
         set("version", json!(VERSION));
         let (kind, message) = match turn {
             Turn::User { origin, parts, .. } => {
-                if *origin == Origin::Program {
+                if *origin == Origin::CliAgent {
                     set("isMeta", json!(true));
                 }
                 ("user", json!({"role": "user", "content": content(parts)}))
@@ -87,7 +87,7 @@ fn block(part: &Part) -> Value {
                 Image::Inline(data) => {
                     json!({"type": "base64", "media_type": media_type, "data": data})
                 }
-                Image::Elsewhere { .. } => Value::Null,
+                Image::External { .. } => Value::Null,
             };
             json!({"type": "image", "source": source})
         }
@@ -104,17 +104,17 @@ fn result(answer: &Answer, losses: &mut Losses) -> Value {
     match answer.outcome {
         Outcome::Succeeded => {}
         Outcome::Failed => block["is_error"] = json!(true),
-        Outcome::Unsaid => losses.add(Loss::Outcome),
+        Outcome::Unknown => losses.add(Loss::Outcome),
     }
     block
 }
 
-fn assistant(id: &str, model: &str, parts: &[Speech], usage: Tokens) -> Value {
+fn assistant(id: &str, model: &str, parts: &[ModelPart], usage: Tokens) -> Value {
     let blocks: Vec<_> = parts
         .iter()
         .map(|part| match part {
-            Speech::Text(text) => json!({"type": "text", "text": text}),
-            Speech::Call(call) => json!({
+            ModelPart::Text(text) => json!({"type": "text", "text": text}),
+            ModelPart::Call(call) => json!({
                 "type": "tool_use",
                 "id": call.id,
                 "name": call.name,
@@ -122,7 +122,7 @@ fn assistant(id: &str, model: &str, parts: &[Speech], usage: Tokens) -> Value {
             }),
         })
         .collect();
-    let called = parts.iter().any(|part| matches!(part, Speech::Call(_)));
+    let called = parts.iter().any(|part| matches!(part, ModelPart::Call(_)));
     json!({
         "id": id,
         "type": "message",

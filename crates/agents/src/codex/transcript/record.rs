@@ -1,7 +1,8 @@
 //! Parses the records of a rollout.
 
 use segno_core::conversation::{
-    Answer, Entry, Image, Notice, Origin, Outcome, Part, Said, Tokens, Utterance,
+    Answer, AssistantPart, ConversationItem, Image, ItemContent, Notice, Origin, Outcome, Part,
+    Tokens,
 };
 use segno_core::model::ToolCall;
 use serde_json::Value;
@@ -50,7 +51,7 @@ pub(super) fn read(record: &Object, facts: &mut Facts) -> ParsedRecord {
     }
 }
 
-fn parse_payload(name: &str, payload: &Object, facts: &Facts) -> Read<Option<Said>> {
+fn parse_payload(name: &str, payload: &Object, facts: &Facts) -> Read<Option<ItemContent>> {
     match name {
         "response_item" => item(payload, facts),
         "event_msg" => event(payload),
@@ -60,21 +61,21 @@ fn parse_payload(name: &str, payload: &Object, facts: &Facts) -> Read<Option<Sai
     }
 }
 
-fn entry(record: &Object, payload: &Object, said: Said) -> Entry {
-    Entry {
+fn entry(record: &Object, payload: &Object, said: ItemContent) -> ConversationItem {
+    ConversationItem {
         when: text(record, "timestamp").and_then(parse_timestamp),
         id: text(payload, "id").map(str::to_owned),
-        ..Entry::new(said)
+        ..ConversationItem::new(said)
     }
 }
 
 /// The record's own name: `response_item/reasoning`, `event_msg/task_started`, `world_state`.
-fn raw(name: &str, payload: &Object) -> Said {
+fn raw(name: &str, payload: &Object) -> ItemContent {
     let subtype = match text(payload, "type") {
         Some("message") => text(payload, "role").map(|role| format!("message/{role}")),
         subtype => subtype.map(str::to_owned),
     };
-    Said::Raw {
+    ItemContent::Raw {
         record: match subtype {
             Some(subtype) => format!("{name}/{subtype}"),
             None => name.to_owned(),
@@ -101,10 +102,10 @@ fn update_facts(name: &str, payload: &Object, facts: &mut Facts) {
     }
 }
 
-fn item(payload: &Object, facts: &Facts) -> Read<Option<Said>> {
+fn item(payload: &Object, facts: &Facts) -> Read<Option<ItemContent>> {
     let owned = |key: &'static str| text(payload, key).map(str::to_owned).ok_or(key);
     let by_model = |parts| {
-        Ok(Some(Said::Assistant {
+        Ok(Some(ItemContent::Assistant {
             message: text(payload, "id").map(str::to_owned),
             model: facts.model.clone(),
             parts,
@@ -115,7 +116,7 @@ fn item(payload: &Object, facts: &Facts) -> Read<Option<Said>> {
         "message" => match text(payload, "role").ok_or("role")? {
             "user" => {
                 let parts = contents(payload.get("content"))?;
-                Ok(Some(Said::User {
+                Ok(Some(ItemContent::User {
                     origin: origin(payload, &parts),
                     parts,
                 }))
@@ -126,23 +127,23 @@ fn item(payload: &Object, facts: &Facts) -> Read<Option<Said>> {
             }
             _ => Ok(None),
         },
-        "reasoning" => by_model(vec![Utterance::Thinking {
+        "reasoning" => by_model(vec![AssistantPart::Thinking {
             text: reasoning_text(payload)?,
             seal: text(payload, "encrypted_content").map(str::to_owned),
         }]),
-        "function_call" => by_model(vec![Utterance::Call(ToolCall {
+        "function_call" => by_model(vec![AssistantPart::Call(ToolCall {
             id: owned("call_id")?,
             name: owned("name")?,
             input: arguments(owned("arguments")?),
         })]),
-        "custom_tool_call" => by_model(vec![Utterance::Call(ToolCall {
+        "custom_tool_call" => by_model(vec![AssistantPart::Call(ToolCall {
             id: owned("call_id")?,
             name: owned("name")?,
             input: Value::String(owned("input")?),
         })]),
         "function_call_output" | "custom_tool_call_output" => {
             let (parts, outcome) = output(payload.get("output"))?;
-            Ok(Some(Said::Result(Answer {
+            Ok(Some(ItemContent::Result(Answer {
                 id: owned("call_id")?,
                 parts,
                 outcome,
@@ -164,14 +165,14 @@ fn output(output: Option<&Value>) -> Read<(Vec<Part>, Outcome)> {
     match output {
         Some(Value::String(text)) => {
             let text = text.clone();
-            Ok((vec![Part::Text { text }], Outcome::Unsaid))
+            Ok((vec![Part::Text { text }], Outcome::Unknown))
         }
-        Some(list @ Value::Array(_)) => Ok((contents(Some(list))?, Outcome::Unsaid)),
+        Some(list @ Value::Array(_)) => Ok((contents(Some(list))?, Outcome::Unknown)),
         Some(Value::Object(said)) => {
             let outcome = match said.get("success") {
                 Some(Value::Bool(true)) => Outcome::Succeeded,
                 Some(Value::Bool(false)) => Outcome::Failed,
-                _ => Outcome::Unsaid,
+                _ => Outcome::Unknown,
             };
             let text = text(said, "content").ok_or("output")?.to_owned();
             Ok((vec![Part::Text { text }], outcome))
@@ -220,11 +221,11 @@ fn image(url: &str) -> Part {
     }
 }
 
-fn assistant_part(part: Part) -> Utterance {
+fn assistant_part(part: Part) -> AssistantPart {
     match part {
-        Part::Text { text } => Utterance::Text { text },
-        Part::Raw { value } => Utterance::Raw { value },
-        Part::Image { .. } => Utterance::Raw {
+        Part::Text { text } => AssistantPart::Text { text },
+        Part::Raw { value } => AssistantPart::Raw { value },
+        Part::Image { .. } => AssistantPart::Raw {
             value: serde_json::to_value(part).unwrap_or_default(),
         },
     }
@@ -261,16 +262,16 @@ fn origin(payload: &Object, parts: &[Part]) -> Origin {
         }),
     };
     if program && !parts.is_empty() {
-        Origin::Program
+        Origin::CliAgent
     } else {
-        Origin::Person
+        Origin::User
     }
 }
 
-fn event(payload: &Object) -> Read<Option<Said>> {
+fn event(payload: &Object) -> Read<Option<ItemContent>> {
     let notice = |notice, key| {
         let text = text(payload, key).unwrap_or_default().to_owned();
-        Ok(Some(Said::Notice { notice, text }))
+        Ok(Some(ItemContent::Notice { notice, text }))
     };
     match text(payload, "type").ok_or("type")? {
         "token_count" => match payload.get("info") {
@@ -283,13 +284,13 @@ fn event(payload: &Object) -> Read<Option<Said>> {
     }
 }
 
-fn usage(from: &Object, last: &'static str, total: &'static str) -> Read<Option<Said>> {
+fn usage(from: &Object, last: &'static str, total: &'static str) -> Read<Option<ItemContent>> {
     let tokens_of = |key: &'static str| match from.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(usage)) => tokens(usage).map(Some),
         Some(_) => Err(key),
     };
-    Ok(Some(Said::Usage {
+    Ok(Some(ItemContent::Usage {
         last: tokens_of(last)?.ok_or(last)?,
         total: tokens_of(total)?,
     }))
@@ -312,9 +313,9 @@ fn tokens(usage: &Object) -> Read<Tokens> {
     })
 }
 
-fn compacted(payload: &Object) -> Read<Option<Said>> {
+fn compacted(payload: &Object) -> Read<Option<ItemContent>> {
     let summary = text(payload, "message").ok_or("message")?;
-    Ok(Some(Said::Compaction {
+    Ok(Some(ItemContent::Compaction {
         summary: (!summary.is_empty()).then(|| summary.to_owned()),
         before: None,
         after: None,

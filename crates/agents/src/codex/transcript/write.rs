@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use segno_core::conversation::turns::{Loss, Losses, Speech, Turn};
+use segno_core::conversation::turns::{Loss, Losses, ModelPart, Turn};
 use segno_core::conversation::{Answer, Image, Origin, Outcome, Part};
 use segno_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ impl Rollout {
     fn turn(&mut self, when: Timestamp, turn: &Turn, losses: &mut Losses) {
         let items: Vec<_> = match turn {
             Turn::User { origin, parts, .. } => {
-                if *origin == Origin::Program {
+                if *origin == Origin::CliAgent {
                     losses.add(Loss::Origin);
                 }
                 let content: Vec<_> = parts.iter().map(item).collect();
@@ -78,13 +78,13 @@ impl Rollout {
         }
     }
 
-    fn assistant_item(&mut self, part: &Speech) -> Value {
+    fn assistant_item(&mut self, part: &ModelPart) -> Value {
         let call = match part {
-            Speech::Text(text) => {
+            ModelPart::Text(text) => {
                 let content = json!([{"type": "output_text", "text": text}]);
                 return json!({"type": "message", "role": "assistant", "content": content});
             }
-            Speech::Call(call) => call,
+            ModelPart::Call(call) => call,
         };
         match &call.input {
             Value::String(text) => {
@@ -130,7 +130,7 @@ fn item(part: &Part) -> Value {
             let url = match content {
                 Image::Url(url) => url.clone(),
                 Image::Inline(data) => format!("data:{media_type};base64,{data}"),
-                Image::Elsewhere { .. } => String::new(),
+                Image::External { .. } => String::new(),
             };
             json!({"type": "input_image", "image_url": url})
         }

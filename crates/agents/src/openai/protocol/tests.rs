@@ -7,7 +7,7 @@ use super::*;
 struct NoListener;
 
 impl Listener for NoListener {
-    fn hear(&self, _: Event<'_>) {}
+    fn on_event(&self, _: Event<'_>) {}
 }
 
 fn read(events: &[Value]) -> Result<Reply, Error> {
@@ -118,7 +118,7 @@ fn gemini_finish_reasons_are_mapped() {
     ] {
         let event = json!({"choices": [{"delta": {}, "finish_reason": word}]});
         let read = read(&[event]).map(|reply| reply.stop);
-        let failed = read.as_ref().is_err_and(|error| error.kind.is_passing());
+        let failed = read.as_ref().is_err_and(|error| error.kind.is_transient());
         assert_eq!(read.clone().ok(), expected, "{word}");
         assert_eq!(failed, expected.is_none(), "{word}");
     }

@@ -16,7 +16,7 @@ use segno_core::ports::{Boxed, Clock};
 
 use super::received::Received;
 use crate::http::describe_error;
-use crate::tools::network_policy::{self, AddressRefused, Reach};
+use crate::tools::network_policy::{self, AddressRefused, NetworkPolicy};
 
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 5;
@@ -24,7 +24,7 @@ const MAX_REDIRECTS: usize = 5;
 /// The HTTP client for tools. Clones share their connections.
 #[derive(Clone)]
 pub struct Web {
-    policy: Reach,
+    policy: NetworkPolicy,
     clock: Arc<dyn Clock>,
     /// Connects to public addresses only.
     public_only: Client,
@@ -52,11 +52,15 @@ pub(super) enum Redirects {
 
 impl Web {
     /// A client that reaches what `policy` allows.
-    pub fn new(policy: Reach, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    pub fn new(policy: NetworkPolicy, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         Self::with_lookup(policy, clock, lookup)
     }
 
-    fn with_lookup(policy: Reach, clock: Arc<dyn Clock>, lookup: Lookup) -> Result<Self, Error> {
+    fn with_lookup(
+        policy: NetworkPolicy,
+        clock: Arc<dyn Clock>,
+        lookup: Lookup,
+    ) -> Result<Self, Error> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = |resolver: Resolver| {
             Client::builder()
@@ -302,7 +306,7 @@ mod tests {
     }
 
     fn send(allowed: &[&str], url: &str) -> Result<Received, String> {
-        let policy = Reach::new(allowed.iter().map(ToString::to_string).collect()).unwrap();
+        let policy = NetworkPolicy::new(allowed.iter().map(ToString::to_string).collect()).unwrap();
         let web = Web::with_lookup(policy, Arc::new(FixedClock), hostile_lookup).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();

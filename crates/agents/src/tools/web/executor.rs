@@ -7,7 +7,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::Boxed;
-use segno_core::tool::{Class, Offer, Tools};
+use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use serde_json::{Value, json};
 
 use super::client::{HttpRequest, Redirects, Web, parse_url};
@@ -42,7 +42,7 @@ pub struct Executor {
 /// One tool for each service. Redirects are not followed: they are returned as responses.
 pub struct Executors {
     services: Vec<Executor>,
-    offers: Vec<Offer>,
+    offers: Vec<OfferedTool>,
     web: Web,
 }
 
@@ -73,7 +73,7 @@ impl Executors {
 }
 
 impl Tools for Executors {
-    fn offers(&self) -> &[Offer] {
+    fn offered_tools(&self) -> &[OfferedTool] {
         &self.offers
     }
 
@@ -83,7 +83,7 @@ impl Tools for Executors {
 }
 
 impl Executor {
-    fn offer(&self) -> Offer {
+    fn offer(&self) -> OfferedTool {
         let methods: Vec<&str> = METHODS.iter().map(Method::as_str).collect();
         let schema = json!({
             "type": "object",
@@ -99,13 +99,13 @@ impl Executor {
             },
             "required": ["path"],
         });
-        Offer {
+        OfferedTool {
             tool: Tool {
                 name: self.id.clone(),
                 description: self.description.clone(),
                 schema,
             },
-            class: Class::Effectful,
+            class: EffectClass::Effectful,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A tool that fetches a page, raw or as Markdown.
 
 use reqwest::Method;
-use segno_core::tool::Class;
+use segno_core::tool::EffectClass;
 use serde_json::{Value, json};
 
 use super::client::{HttpRequest, Redirects, parse_url};
@@ -11,7 +11,7 @@ use crate::tools::{BuiltinTool, CallContext, Run, flag, text};
 pub(in crate::tools) const WEB_FETCH: BuiltinTool = BuiltinTool {
     name: "web_fetch",
     description: "Fetches a page of the web, as it is or as readable text.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[
         ("url", "string", true, "an http or https address"),
         (

@@ -1,7 +1,7 @@
 //! A tool that sends any HTTP request.
 
 use reqwest::Method;
-use segno_core::tool::Class;
+use segno_core::tool::EffectClass;
 use serde_json::Value;
 
 use super::client::{HttpRequest, Redirects, parse_url};
@@ -20,7 +20,7 @@ const METHODS: [Method; 6] = [
 pub(in crate::tools) const HTTP_REQUEST: BuiltinTool = BuiltinTool {
     name: "http_request",
     description: "Sends an HTTP request, and tells the status, the headers and the body of the answer.",
-    class: Class::Effectful,
+    class: EffectClass::Effectful,
     params: &[
         ("url", "string", true, "an http or https address"),
         (

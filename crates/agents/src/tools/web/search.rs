@@ -2,7 +2,7 @@
 
 use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT};
 use reqwest::{Method, Url};
-use segno_core::tool::Class;
+use segno_core::tool::EffectClass;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl Search {
 pub(in crate::tools) const DUCKDUCKGO_SEARCH: BuiltinTool = BuiltinTool {
     name: "duckduckgo_search",
     description: "Searches the web with DuckDuckGo.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[
         ("query", "string", true, "what to look for"),
         (
@@ -80,7 +80,7 @@ pub(in crate::tools) const DUCKDUCKGO_SEARCH: BuiltinTool = BuiltinTool {
 pub(in crate::tools) const TAVILY_SEARCH: BuiltinTool = BuiltinTool {
     name: "tavily_search",
     description: "Searches the web with Tavily.",
-    class: Class::ReadOnly,
+    class: EffectClass::ReadOnly,
     params: &[
         ("query", "string", true, "what to look for"),
         (

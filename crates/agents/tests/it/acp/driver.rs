@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use segno_agents::Acp;
 use segno_agents::program::Permissions;
-use segno_core::agent::{Answer, Conduct, Error, ErrorKind, Request};
-use segno_core::companion::{Companion, Health, Way};
+use segno_core::agent::{AccessMode, Answer, Error, ErrorKind, Request};
+use segno_core::cli_agent::{CliAgent, ConversationMode, Health};
 use segno_core::ports::Clock;
 use segno_core::usage::{Cost, Usage};
 
@@ -21,14 +21,18 @@ fn acp(mode: &str, permissions: Permissions) -> Acp {
 }
 
 /// The result of a request, and the events reported meanwhile.
-fn run_prompt(fixture: &Fixture, mode: &str, way: Way<'_>) -> (Result<Answer, Error>, Vec<String>) {
+fn run_prompt(
+    fixture: &Fixture,
+    mode: &str,
+    way: ConversationMode<'_>,
+) -> (Result<Answer, Error>, Vec<String>) {
     let (acp, lines) = (acp(mode, Permissions::Edit), EventLog::default());
     let answer = runtime().block_on(acp.ask(fixture.request(), way, &lines));
     fixture.assert_empty();
     (answer, lines.lines())
 }
 
-const BEGIN: Way<'_> = Way::Begin { id: "unused" };
+const BEGIN: ConversationMode<'_> = ConversationMode::Start { id: "unused" };
 
 #[test]
 fn turn_is_reported_in_messages_calls_and_results() {
@@ -76,15 +80,15 @@ fn turn_is_reported_in_messages_calls_and_results() {
 fn approval_follows_permissions_and_denial_is_noticed() {
     let mut answers = Vec::new();
     for (permissions, conduct) in [
-        (Permissions::Read, Conduct::Work),
-        (Permissions::Edit, Conduct::Work),
-        (Permissions::Edit, Conduct::Look),
-        (Permissions::All, Conduct::Work),
+        (Permissions::Read, AccessMode::ReadWrite),
+        (Permissions::Edit, AccessMode::ReadWrite),
+        (Permissions::Edit, AccessMode::ReadOnly),
+        (Permissions::All, AccessMode::ReadWrite),
     ] {
         let (fixture, lines) = (Fixture::new(), EventLog::default());
         let acp = acp("plain", permissions);
         let request = Request {
-            conduct,
+            access: conduct,
             ..fixture.request()
         };
         runtime().block_on(acp.ask(request, BEGIN, &lines)).unwrap();
@@ -118,7 +122,7 @@ fn approval_follows_permissions_and_denial_is_noticed() {
 fn resumed_session_does_not_repeat_the_replay() {
     let mut fixture = Fixture::new();
     (fixture.system, fixture.input) = ("You are brief.".into(), "go on".into());
-    let (answer, events) = run_prompt(&fixture, "entries", Way::Continue { id: "s-1" });
+    let (answer, events) = run_prompt(&fixture, "entries", ConversationMode::Resume { id: "s-1" });
     // Half a dollar in all, of which 0.2 had been spent before.
     assert_eq!(answer.unwrap().usage.cost, Cost(300_000));
     assert_eq!(events[..2], ["native s-1", "text go on"]);
@@ -138,13 +142,17 @@ fn unloadable_session_is_not_found() {
         ("no-load", "s-1", "the agent cannot bring sessions back"),
         ("plain", "s-7", "No previous sessions found"),
     ] {
-        let (answer, events) = run_prompt(&Fixture::new(), mode, Way::Continue { id });
+        let (answer, events) = run_prompt(&Fixture::new(), mode, ConversationMode::Resume { id });
         let error = answer.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
         assert!(error.message.contains(expected), "{error}");
         assert!(events.is_empty(), "{events:?}");
     }
-    let (answer, events) = run_prompt(&Fixture::new(), "other", Way::Continue { id: "s-1" });
+    let (answer, events) = run_prompt(
+        &Fixture::new(),
+        "other",
+        ConversationMode::Resume { id: "s-1" },
+    );
     let error = answer.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
     assert!(error.message.contains("another session"), "{error}");
@@ -236,22 +244,34 @@ fn acp_session_is_known_only_by_loading_it() {
     let agent = acp("entries", Permissions::Edit);
     runtime().block_on(async {
         let record = agent
-            .record("s-1", fixture.folder())
+            .transcript_state("s-1", fixture.folder())
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(record.health, Health::Whole);
+        assert_eq!(record.health, Health::Intact);
         // The call and its result.
-        assert_eq!(record.named, Some(vec!["t-0".to_owned(); 2]));
+        assert_eq!(record.known_ids, Some(vec!["t-0".to_owned(); 2]));
         assert_eq!(record.unanswered, None);
-        let unknown = agent.record("s-7", fixture.folder()).await.unwrap();
+        let unknown = agent
+            .transcript_state("s-7", fixture.folder())
+            .await
+            .unwrap();
         assert_eq!(unknown, None);
         let unable = acp("no-load", Permissions::Edit);
-        let unable = unable.record("s-1", fixture.folder()).await.unwrap();
+        let unable = unable
+            .transcript_state("s-1", fixture.folder())
+            .await
+            .unwrap();
         assert_eq!(unable, None);
         let ill = acp("die", Permissions::Edit);
-        let error = ill.record("s-1", fixture.folder()).await.unwrap_err();
+        let error = ill
+            .transcript_state("s-1", fixture.folder())
+            .await
+            .unwrap_err();
         assert_eq!(error.kind, ErrorKind::Crashed, "{error}");
-        assert!(agent.records().is_none(), "its records are its own affair");
+        assert!(
+            agent.transcript_files().is_none(),
+            "its records are its own affair"
+        );
     });
 }

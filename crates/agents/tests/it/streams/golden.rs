@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 
 use super::run_script;
 
 /// Summarizes a recording: how many events of each kind, the usage, and the outcome.
-fn summary(program: Program, name: &str, end: &str) -> String {
+fn summary(program: CliAgentKind, name: &str, end: &str) -> String {
     let version = match program {
-        Program::ClaudeCode => "claude_code/2.1.325",
+        CliAgentKind::ClaudeCode => "claude_code/2.1.325",
         _ => "codex/0.166.0",
     };
     let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -69,7 +69,7 @@ fn claude_code_recordings_parse_as_expected() {
         ("too-long", ":"),
         ("unauthorized", "exit 1"),
     ];
-    let found = runs.map(|(name, end)| summary(Program::ClaudeCode, name, end));
+    let found = runs.map(|(name, end)| summary(CliAgentKind::ClaudeCode, name, end));
     let expected = r#"
 normal: 9 texts 2 thoughts 9 calls 9 results 0 others | usage 12600 59400 | context 1801 Some(1000000) | answered "Done: the plan, three files and a count. [standard:8]"
 background: 3 texts 0 thoughts 1 calls 1 results 0 others | usage 3300 16200 | context 1201 Some(1000000) | answered "It is over. [background:2]"
@@ -100,7 +100,7 @@ fn codex_recordings_parse_as_expected() {
         ("too-long", "exit 1"),
         ("unauthorized", "exit 1"),
     ];
-    let found = runs.map(|(name, end)| summary(Program::Codex, name, end));
+    let found = runs.map(|(name, end)| summary(CliAgentKind::Codex, name, end));
     let expected = r#"
 normal: 9 texts 2 thoughts 9 calls 9 results 0 others | usage 12600 0 | context - | answered "Done: the plan, three files and a count. [standard:8]"
 resumed: 2 texts 0 thoughts 1 calls 1 results 0 others | usage 3300 0 | context - | answered "Done. [brief:2]"

@@ -1,18 +1,18 @@
 //! Malformed streams: no panic, no guess, and an error that says what is wrong.
 
 use segno_core::agent::ErrorKind::{self, Crashed, Invalid};
-use segno_core::companion::Program;
-use segno_core::companion::Program::{ClaudeCode, Codex};
+use segno_core::cli_agent::CliAgentKind;
+use segno_core::cli_agent::CliAgentKind::{ClaudeCode, Codex};
 use serde_json::{Value, json};
 
 use super::{CLAUDE, CODEX, fake, run_script, run_stream, way};
 use crate::event_log::EventLog;
 use crate::fixture::{Fixture, runtime, until};
 
-const BOTH: [Program; 2] = [ClaudeCode, Codex];
+const BOTH: [CliAgentKind; 2] = [ClaudeCode, Codex];
 
 /// A minimal stream: its start, a message, and its end.
-fn records(program: Program, text: &str) -> [Value; 3] {
+fn records(program: CliAgentKind, text: &str) -> [Value; 3] {
     match program {
         ClaudeCode => [
             json!({"type": "system", "subtype": "init", "session_id": CLAUDE}),
@@ -37,7 +37,7 @@ fn lines(records: &[Value]) -> String {
 }
 
 /// A complete stream, with bytes inserted after its start and appended at its end.
-fn with(program: Program, between: &[u8], after: &[u8]) -> Vec<u8> {
+fn with(program: CliAgentKind, between: &[u8], after: &[u8]) -> Vec<u8> {
     let [begin, said, end] = records(program, "The answer.");
     let mut stream = lines(&[begin]).into_bytes();
     stream.extend(between);
@@ -47,7 +47,7 @@ fn with(program: Program, between: &[u8], after: &[u8]) -> Vec<u8> {
 }
 
 #[track_caller]
-fn answers(program: Program, what: &str, stream: &[u8], text: &str) -> Vec<String> {
+fn answers(program: CliAgentKind, what: &str, stream: &[u8], text: &str) -> Vec<String> {
     let (answer, events) = run_stream(program, stream, 0);
     match answer {
         Ok(answer) => assert_eq!(answer.text, text, "{program} {what}"),
@@ -57,7 +57,7 @@ fn answers(program: Program, what: &str, stream: &[u8], text: &str) -> Vec<Strin
 }
 
 #[track_caller]
-fn fails(program: Program, what: &str, stream: &[u8], code: u8, kind: ErrorKind, words: &str) {
+fn fails(program: CliAgentKind, what: &str, stream: &[u8], code: u8, kind: ErrorKind, words: &str) {
     let (answer, _) = run_stream(program, stream, code);
     let error = answer.expect_err(what);
     assert_eq!(error.kind, kind, "{program} {what}: {error}");

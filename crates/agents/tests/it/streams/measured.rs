@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use segno_core::companion::Program;
+use segno_core::cli_agent::CliAgentKind;
 
 use super::run_script;
 use crate::fixture::read;
@@ -46,8 +46,8 @@ const CODEX: [&str; 2] = [
 fn measure() {
     let script = std::env::var("SEGNO_TEST_SCRIPT").unwrap();
     let program = match std::env::var("SEGNO_TEST_AGENT").unwrap().as_str() {
-        "codex" => Program::Codex,
-        _ => Program::ClaudeCode,
+        "codex" => CliAgentKind::Codex,
+        _ => CliAgentKind::ClaudeCode,
     };
     let (answer, _) = run_script(program, &script);
     let status = String::from_utf8(read("/proc/self/status")).unwrap();
@@ -60,9 +60,9 @@ fn measure() {
     println!("MEASURED {} {ended}", kib / 1024);
 }
 
-fn measured(program: Program, script: &str) -> (u64, String) {
+fn measured(program: CliAgentKind, script: &str) -> (u64, String) {
     let [begin, rest] = match program {
-        Program::ClaudeCode => CLAUDE,
+        CliAgentKind::ClaudeCode => CLAUDE,
         _ => CODEX,
     };
     let output = Command::new(std::env::current_exe().unwrap())
@@ -86,7 +86,7 @@ fn measured(program: Program, script: &str) -> (u64, String) {
 
 #[test]
 fn memory_is_bounded_for_any_output() {
-    for program in [Program::ClaudeCode, Program::Codex] {
+    for program in [CliAgentKind::ClaudeCode, CliAgentKind::Codex] {
         for (what, script, expected) in [
             ("a long line", LONG_LINE, "done"),
             ("a long last line", LONG_END, "1 line after its"),

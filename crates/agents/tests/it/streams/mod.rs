@@ -12,7 +12,7 @@ use std::time::Duration;
 use segno_agents::program::{Permissions, Setup};
 use segno_agents::{ClaudeCode, Codex};
 use segno_core::agent::{Answer, Error};
-use segno_core::companion::{Companion, Program, Way};
+use segno_core::cli_agent::{CliAgent, CliAgentKind, ConversationMode};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 use serde_json::json;
@@ -42,7 +42,7 @@ impl Clock for FixedClock {
 }
 
 /// A fake program: runs `script` in a shell, in the fixture's folder.
-fn fake(fixture: &Fixture, program: Program, script: &str) -> Box<dyn Companion> {
+fn fake(fixture: &Fixture, program: CliAgentKind, script: &str) -> Box<dyn CliAgent> {
     let path = fixture.folder().join("program");
     write(&path, format!("#!/bin/sh\n{script}\n").as_bytes());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -50,28 +50,28 @@ fn fake(fixture: &Fixture, program: Program, script: &str) -> Box<dyn Companion>
         program: path.display().to_string(),
         home: fixture.folder().join("home"),
         permissions: Permissions::Edit,
-        allow: Vec::new(),
+        allowed_tools: Vec::new(),
         model: None,
         window: None,
         service: None,
-        warden: process_guard(),
+        guard: process_guard(),
     };
     match program {
-        Program::ClaudeCode => Box::new(ClaudeCode::new(setup, Arc::new(FixedClock))),
+        CliAgentKind::ClaudeCode => Box::new(ClaudeCode::new(setup, Arc::new(FixedClock))),
         _ => Box::new(Codex::new(setup, Arc::new(FixedClock))),
     }
 }
 
 /// How the session of the recordings is requested. Codex chooses the id of a new thread itself.
-fn way(program: Program) -> Way<'static> {
+fn way(program: CliAgentKind) -> ConversationMode<'static> {
     match program {
-        Program::ClaudeCode => Way::Begin { id: CLAUDE },
-        _ => Way::Continue { id: CODEX },
+        CliAgentKind::ClaudeCode => ConversationMode::Start { id: CLAUDE },
+        _ => ConversationMode::Resume { id: CODEX },
     }
 }
 
 /// The result of a program that runs this script, and the events it reported.
-fn run_script(program: Program, script: &str) -> (Result<Answer, Error>, Vec<String>) {
+fn run_script(program: CliAgentKind, script: &str) -> (Result<Answer, Error>, Vec<String>) {
     let (fixture, events) = (Fixture::new(), EventLog::default());
     let fake = fake(&fixture, program, script);
     let answer = runtime().block_on(fake.ask(fixture.request(), way(program), &events));
@@ -80,7 +80,11 @@ fn run_script(program: Program, script: &str) -> (Result<Answer, Error>, Vec<Str
 }
 
 /// The result of a program that writes this stream and exits with this code.
-fn run_stream(program: Program, stream: &[u8], code: u8) -> (Result<Answer, Error>, Vec<String>) {
+fn run_stream(
+    program: CliAgentKind,
+    stream: &[u8],
+    code: u8,
+) -> (Result<Answer, Error>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stream");
     write(&path, stream);
@@ -110,7 +114,7 @@ fn codex_todo_list_is_reported_when_it_changes() {
     ];
     let stream: Vec<String> = records.iter().map(ToString::to_string).collect();
     let stream = stream.join("\n");
-    let (answer, events) = run_stream(Program::Codex, stream.as_bytes(), 0);
+    let (answer, events) = run_stream(CliAgentKind::Codex, stream.as_bytes(), 0);
     assert_eq!(answer.unwrap().text, "x");
     let lists: Vec<&String> = events
         .iter()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_agents::{Executor, Executors};
-use segno_core::tool::{Class, Tools};
+use segno_core::tool::{EffectClass, Tools};
 use serde_json::{Value, json};
 
 use super::{ManualClock, ask, assert_problem, json, web};
@@ -34,12 +34,12 @@ fn call(server: &Server, input: Value) -> Result<String, String> {
 fn a_service_is_a_tool_with_its_name() {
     let web = web(&[], &Arc::default());
     let tools = Executors::new(vec![service("https://example.com".to_owned())], web);
-    let [offer] = tools.offers() else {
-        panic!("{:?}", tools.offers());
+    let [offer] = tools.offered_tools() else {
+        panic!("{:?}", tools.offered_tools());
     };
     assert_eq!(offer.tool.name, "weather");
     assert_eq!(offer.tool.description, "Tells the weather.");
-    assert_eq!(offer.class, Class::Effectful);
+    assert_eq!(offer.class, EffectClass::Effectful);
     assert_eq!(offer.tool.schema["required"], json!(["path"]));
     let properties = offer.tool.schema["properties"].as_object().unwrap();
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();

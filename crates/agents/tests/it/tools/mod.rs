@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use segno_agents::{Gear, NativeTools, Reach, Search, Web};
+use segno_agents::{BuiltinTools, NetworkPolicy, Search, ToolDeps, Web};
 use segno_core::model::ToolCall;
 use segno_core::ports::{Access, Boxed, Clock, Disk};
 use segno_core::time::Timestamp;
@@ -99,19 +99,19 @@ impl Disk for NoDisk {
 }
 
 /// The dependencies of the tools, with these hosts allowed.
-fn gear(allowed: &[String], clock: &Arc<ManualClock>) -> Gear {
-    Gear {
+fn gear(allowed: &[String], clock: &Arc<ManualClock>) -> ToolDeps {
+    ToolDeps {
         disk: Arc::new(NoDisk),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         web: web(allowed, clock),
         search: Search::new(None),
-        warden: process_guard(),
+        guard: process_guard(),
         mounts: Vec::new(),
     }
 }
 
 fn web(allowed: &[String], clock: &Arc<ManualClock>) -> Web {
-    let reach = Reach::new(allowed.to_vec()).unwrap();
+    let reach = NetworkPolicy::new(allowed.to_vec()).unwrap();
     Web::new(reach, Arc::clone(clock) as Arc<dyn Clock>).unwrap()
 }
 
@@ -120,10 +120,10 @@ fn run(allowed: &[String], name: &str, input: Value) -> Result<String, String> {
     run_with(gear(allowed, &Arc::default()), name, input)
 }
 
-fn run_with(gear: Gear, name: &str, input: Value) -> Result<String, String> {
-    let names: Vec<String> = NativeTools::names().map(str::to_owned).collect();
+fn run_with(gear: ToolDeps, name: &str, input: Value) -> Result<String, String> {
+    let names: Vec<String> = BuiltinTools::names().map(str::to_owned).collect();
     let folder = tempfile::tempdir().unwrap();
-    ask(&NativeTools::new(&names, gear), name, input, folder.path())
+    ask(&BuiltinTools::new(&names, gear), name, input, folder.path())
 }
 
 fn ask(tools: &dyn Tools, name: &str, input: Value, folder: &Path) -> Result<String, String> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segno_agents::NativeTools;
+use segno_agents::BuiltinTools;
 use segno_core::model::ToolCall;
 use segno_core::tool::Tools;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ time.sleep(1000)
 struct Workspace {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    tools: NativeTools,
+    tools: BuiltinTools,
 }
 
 impl Workspace {
@@ -31,7 +31,7 @@ impl Workspace {
         let clock = Arc::<ManualClock>::default();
         Self {
             folder: tempfile::tempdir().unwrap(),
-            tools: NativeTools::new(&["python_exec".to_owned()], gear(&[], &clock)),
+            tools: BuiltinTools::new(&["python_exec".to_owned()], gear(&[], &clock)),
             clock,
         }
     }

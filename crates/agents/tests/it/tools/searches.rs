@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use segno_agents::{Gear, Search};
+use segno_agents::{Search, ToolDeps};
 use serde_json::{Value, json};
 
 use super::{ManualClock, assert_problem, gear, json, run, run_with};
 use crate::server::{Server, response};
 
-fn searching(server: &Server, key: Option<&str>) -> Gear {
-    Gear {
+fn searching(server: &Server, key: Option<&str>) -> ToolDeps {
+    ToolDeps {
         search: Search {
             duckduckgo: server.url("/html/"),
             tavily: server.url("/search"),
@@ -188,7 +188,7 @@ fn tavily_key_is_never_shown_or_sent_elsewhere() {
     for status in ["401 No", "429 Slow", "307 Away", "200 OK"] {
         let away = away.clone();
         let server = Server::new(move |_| response(status, &away, "not json"));
-        let gear = Gear {
+        let gear = ToolDeps {
             search: searching(&server, Some("tvly-word")).search,
             ..gear(&["127.0.0.1".to_owned()], &Arc::default())
         };

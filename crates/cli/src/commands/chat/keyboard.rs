@@ -9,7 +9,7 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
 use segno_core::ports::Boxed;
-use segno_engine::People;
+use segno_engine::Human;
 use tokio::sync::{Mutex, mpsc};
 
 use super::line::{Line, Typed};
@@ -79,8 +79,8 @@ impl Keyboard {
 }
 
 /// Lets a model's tool call be approved in the middle of an answer.
-impl People for Keyboard {
-    fn anyone(&self) -> bool {
+impl Human for Keyboard {
+    fn is_present(&self) -> bool {
         true
     }
 

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use segno_agents::program::Permissions;
 use segno_core::id::Name;
 use segno_core::session::{Kind, Summary};
-use segno_engine::chat::{self, Audience, Effect, LONGEST, Opening, Source};
+use segno_engine::chat::{self, Audience, ChatAgent, Effect, MAX_MESSAGE_BYTES, NewChat};
 use segno_engine::resume::Options;
-use segno_engine::{Outcome, World, sessions};
+use segno_engine::{Env, Outcome, sessions};
 
 use super::resume::PermissionsArg;
 use super::run::{name, watch_signals, with_auto_cleanup};
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 /// The chat to use: an existing one, or one to create.
 enum Chat {
     Existing(Box<Summary>),
-    New(Box<Opening>),
+    New(Box<NewChat>),
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
@@ -96,14 +96,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         None => Box::pin(prompt::run(env.clone(), &config, chat, Options::default())).await,
     };
     // A sweep that fails is repeated later.
-    let _ = chat::sweep(&env, config.chat.limits, Effect::Real).await;
+    let _ = chat::sweep(&env, config.chat.limits, Effect::Apply).await;
     with_auto_cleanup(ran, &env, &config).await
 }
 
 /// Continues a chat at the prompt. Returns `None` if the session is not a chat or there is no
 /// terminal.
 pub(crate) async fn continue_at_prompt(
-    env: &World,
+    env: &Env,
     config: &Config,
     summary: &Summary,
     options: &Options,
@@ -116,7 +116,7 @@ pub(crate) async fn continue_at_prompt(
 }
 
 /// Finds the existing chat that the arguments name, if they name one.
-async fn find_existing(args: &Args, env: &World) -> Result<Option<Summary>, Failure> {
+async fn find_existing(args: &Args, env: &Env) -> Result<Option<Summary>, Failure> {
     let found = match (&args.session, args.continue_newest) {
         (Some(reference), _) => sessions::find(env, reference).await?,
         (None, true) => chat::newest(env, &workspace()?).await?,
@@ -127,13 +127,13 @@ async fn find_existing(args: &Args, env: &World) -> Result<Option<Summary>, Fail
 }
 
 /// Clears the conversation of an existing chat.
-async fn clear_conversation(args: &Args, env: &World) -> Result<(), Failure> {
+async fn clear_conversation(args: &Args, env: &Env) -> Result<(), Failure> {
     let Some(summary) = find_existing(args, env).await? else {
         let hint = "`--session NAME` or `--continue` says which chat is meant".to_owned();
         return Err(Failure::usage("`--clear` needs a chat", Some(hint)));
     };
     let view = Arc::new(View::new(env, view::Verbosity::Notices));
-    chat::clear(env, &summary, "the person", Audience::Gone, view).await?;
+    chat::clear(env, &summary, "the person", Audience::Absent, view).await?;
     stderr_line(&format!(
         "what was said in {} is forgotten; it stays in the journal",
         summary.name
@@ -141,7 +141,7 @@ async fn clear_conversation(args: &Args, env: &World) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn find(args: Args, env: &World, config: &Config) -> Result<Chat, Failure> {
+async fn find(args: Args, env: &Env, config: &Config) -> Result<Chat, Failure> {
     if let Some(summary) = find_existing(&args, env).await? {
         return Ok(Chat::Existing(Box::new(summary)));
     }
@@ -153,8 +153,8 @@ async fn find(args: Args, env: &World, config: &Config) -> Result<Chat, Failure>
     } else {
         (settings.agent.clone(), settings.spec.clone())
     };
-    let opening = Opening {
-        source: Source::of(agent, spec.map(|file| workspace.join(file)))?,
+    let opening = NewChat {
+        source: ChatAgent::resolve(agent, spec.map(|file| workspace.join(file)))?,
         name: args.name,
         workspace,
         max_turns: args.max_turns,
@@ -165,7 +165,10 @@ async fn find(args: Args, env: &World, config: &Config) -> Result<Chat, Failure>
 /// Reads a message from stdin, up to the maximum length.
 fn read_stdin() -> Result<String, Failure> {
     let mut text = Vec::new();
-    let read = stdin().lock().take(LONGEST + 2).read_to_end(&mut text);
+    let read = stdin()
+        .lock()
+        .take(MAX_MESSAGE_BYTES + 2)
+        .read_to_end(&mut text);
     read.map_err(|error| Failure::usage(format!("stdin cannot be read: {error}"), None))?;
     let mut text = String::from_utf8(text).map_err(|_| {
         let hint = "a message is text".to_owned();
@@ -179,7 +182,7 @@ fn read_stdin() -> Result<String, Failure> {
 
 /// Runs one exchange and prints the answer.
 async fn run_exchange(
-    env: &World,
+    env: &Env,
     chat: Chat,
     message: &str,
     json: bool,
@@ -187,10 +190,10 @@ async fn run_exchange(
     let stop_token = watch_signals();
     let view = Arc::new(View::new(env, view::Verbosity::Notices));
     let observer = Arc::clone(&view);
-    let audience = Audience::Gone;
+    let audience = Audience::Absent;
     let outcome = match chat {
         Chat::Existing(summary) => {
-            chat::say(env, &summary, message, audience, observer, stop_token).await?
+            chat::send(env, &summary, message, audience, observer, stop_token).await?
         }
         Chat::New(opening) => {
             chat::open(env, *opening, message, audience, observer, stop_token).await?

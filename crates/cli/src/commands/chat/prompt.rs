@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use segno_core::journal::StopMode;
 use segno_core::session::{Status, Summary};
-use segno_core::time::human;
-use segno_engine::chat::{self, Audience, Effect, Limits, Opening};
+use segno_core::time::format_duration;
+use segno_engine::chat::{self, Audience, Effect, Limits, NewChat};
 use segno_engine::resume::Options;
-use segno_engine::{Brake, Error, Outcome, Stop, World, history};
+use segno_engine::{Env, Error, Outcome, Stop, StopToken, history};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Chat;
@@ -35,12 +35,12 @@ prompt it leaves, as Ctrl-D does.";
 
 /// The state of an interactive chat.
 struct PromptSession {
-    env: World,
+    env: Env,
     limits: Limits,
     keyboard: Arc<Keyboard>,
     signals: Signals,
     /// The chat to create with the first message, if there is none yet.
-    opening: Option<Opening>,
+    opening: Option<NewChat>,
     summary: Option<Summary>,
 }
 
@@ -61,7 +61,7 @@ enum Next {
 }
 
 pub(super) async fn run(
-    mut env: World,
+    mut env: Env,
     config: &Config,
     chat: Chat,
     options: Options,
@@ -77,7 +77,7 @@ pub(super) async fn run(
     let signals =
         signals().map_err(|error: std::io::Error| Failure::internal(error.to_string()))?;
     let keyboard = Arc::new(Keyboard::new());
-    env.people = Arc::clone(&keyboard) as _;
+    env.human = Arc::clone(&keyboard) as _;
     let (opening, summary) = match chat {
         Chat::New(opening) => (Some(*opening), None),
         Chat::Existing(summary) => (None, Some(*summary)),
@@ -139,18 +139,18 @@ impl PromptSession {
             return Ok(());
         };
         stderr_line(&format!("chat {} ({})", summary.name, summary.id));
-        let state = history::look(&self.env, summary.id).await?;
+        let state = history::load_state(&self.env, summary.id).await?;
         let view = Arc::new(View::new(&self.env, Verbosity::Text));
         if chat::unanswered(&state).is_some() {
             stderr_line("the last message was not answered to the end; going on with it");
         }
-        let (stop_token, observer) = (Brake::default(), Arc::clone(&view));
+        let (stop_token, observer) = (StopToken::default(), Arc::clone(&view));
         let env = self.env.clone();
-        let ran = chat::go_on(
+        let ran = chat::resume(
             &env,
             &summary,
             options,
-            Audience::Here,
+            Audience::Present,
             observer,
             stop_token.clone(),
         );
@@ -182,7 +182,7 @@ impl PromptSession {
                 }
                 () = &mut sweep => {
                     // A sweep that fails is repeated later.
-                    let _ = chat::sweep(&self.env, self.limits, Effect::Real).await;
+                    let _ = chat::sweep(&self.env, self.limits, Effect::Apply).await;
                     sweep = clock.sleep(SWEEP_INTERVAL);
                 }
                 _ = self.signals.terminate.recv() => return Ok(Next::End("SIGTERM")),
@@ -194,10 +194,10 @@ impl PromptSession {
     /// Sends a message and shows the answer. An error is printed and the chat stays open.
     async fn send(&mut self, text: &str) -> Result<(), Failure> {
         let view = Arc::new(View::new(&self.env, Verbosity::Text));
-        let (stop_token, observer) = (Brake::default(), Arc::clone(&view));
-        let (env, audience) = (self.env.clone(), Audience::Here);
+        let (stop_token, observer) = (StopToken::default(), Arc::clone(&view));
+        let (env, audience) = (self.env.clone(), Audience::Present);
         let outcome = if let Some(summary) = self.summary.clone() {
-            let answered = chat::say(&env, &summary, text, audience, observer, stop_token.clone());
+            let answered = chat::send(&env, &summary, text, audience, observer, stop_token.clone());
             self.signals.run_until_stopped(&stop_token, answered).await
         } else {
             let opening = self.opening.clone();
@@ -233,7 +233,7 @@ impl PromptSession {
         if let Some(summary) = &self.summary {
             let observer = Arc::new(View::new(&self.env, Verbosity::Notices));
             let by = "the person";
-            chat::clear(&self.env, summary, by, Audience::Here, observer).await?;
+            chat::clear(&self.env, summary, by, Audience::Present, observer).await?;
         }
         stderr_line("forgotten; it stays in the journal");
         Ok(())
@@ -244,7 +244,7 @@ impl PromptSession {
             stderr_line("nothing was said yet");
             return Ok(());
         };
-        let state = history::look(&self.env, summary.id).await?;
+        let state = history::load_state(&self.env, summary.id).await?;
         let Some(chat) = &state.chat else {
             return Ok(());
         };
@@ -257,7 +257,7 @@ impl PromptSession {
             chat.model.clone().unwrap_or_default(),
             format!(
                 "{} since the last message",
-                human(self.env.clock.now().since(chat.last_message_at))
+                format_duration(self.env.clock.now().since(chat.last_message_at))
             ),
         ];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -274,9 +274,9 @@ impl PromptSession {
         if now.status == Status::Waiting {
             let observer = Arc::new(View::new(&self.env, Verbosity::Notices));
             let (seen, status) = (now.head, Status::Paused);
-            match chat::rest(&self.env, &now, seen, status, by, observer).await {
+            match chat::set_idle(&self.env, &now, seen, status, by, observer).await {
                 // The run that holds the chat now decides.
-                Ok(_) | Err(Error::Held { .. } | Error::Over { .. }) => {}
+                Ok(_) | Err(Error::LeaseHeld { .. } | Error::SessionEnded { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -296,7 +296,7 @@ impl PromptSession {
 impl Signals {
     fn interrupt(&mut self, by: &'static str) -> Stop {
         self.ended_by = Some(by);
-        Stop::asked(by, StopMode::Now, Status::Interrupted)
+        Stop::request(by, StopMode::Now, Status::Interrupted)
     }
 
     /// Awaits an answer and stops it on a signal. Ctrl-C stops the answer and keeps the chat open;
@@ -304,7 +304,7 @@ impl Signals {
     /// resume.
     async fn run_until_stopped<T>(
         &mut self,
-        stop_token: &Brake,
+        stop_token: &StopToken,
         answer: impl Future<Output = T>,
     ) -> T {
         tokio::pin!(answer);
@@ -317,12 +317,12 @@ impl Signals {
                     if interrupts > 1 {
                         std::process::exit(130);
                     }
-                    Stop::asked("Ctrl-C", StopMode::Now, Status::Waiting)
+                    Stop::request("Ctrl-C", StopMode::Now, Status::Waiting)
                 }
                 _ = self.terminate.recv() => self.interrupt("SIGTERM"),
                 _ = self.hangup.recv() => self.interrupt("SIGHUP"),
             };
-            stop_token.pull(stop);
+            stop_token.request_stop(stop);
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::id::SessionId;
-use segno_core::journal::{Ending, Entry, Event};
+use segno_core::journal::{Ending, Event, JournalEvent};
 use segno_core::redact::Redactor;
 use segno_core::state::State;
 use segno_core::usage::Usage;
-use segno_engine::{Observer, World};
+use segno_engine::{Env, Observer};
 
 use crate::output::{progress, stderr_line, stdout_line, text};
 
@@ -37,7 +37,7 @@ struct Inner {
 }
 
 impl View {
-    pub(super) fn new(env: &World, verbosity: Verbosity) -> Self {
+    pub(super) fn new(env: &Env, verbosity: Verbosity) -> Self {
         Self {
             verbosity,
             redactor: Arc::clone(&env.redactor),
@@ -77,13 +77,13 @@ impl View {
 }
 
 impl Observer for View {
-    fn entry(&self, session: SessionId, entry: &Entry) {
+    fn event(&self, session: SessionId, entry: &JournalEvent) {
         let usage = match &entry.event {
             Event::StepFinished(event) => event.usage,
             Event::StepFailed(event) => event.usage,
             Event::ModelReplied(event) => event.usage,
-            Event::TalkShortened(event) => event.usage,
-            Event::AgentSaid(event) => event.usage,
+            Event::ConversationCompacted(event) => event.usage,
+            Event::AgentMessages(event) => event.usage,
             _ => Usage::default(),
         };
         self.lock().usage += usage;
@@ -99,7 +99,7 @@ impl Observer for View {
         }
     }
 
-    fn words(&self, piece: &str) {
+    fn text(&self, piece: &str) {
         if self.verbosity == Verbosity::Notices {
             return;
         }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use segno_core::checkpoint::Trigger;
 use segno_core::id::CheckpointId;
-use segno_core::snapshot::Left;
+use segno_core::snapshot::OmittedPath;
 use segno_engine::remote::{self, Pushed};
 use segno_engine::{Error, checkpoint};
 use serde_json::json;
@@ -42,35 +42,35 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let env = context.env_inline()?;
     let summary = find_session(&env, args.session.as_deref()).await?;
     let progress = progress(&env, "reading");
-    let taken = checkpoint::take(&env, &summary, Trigger::Manual, args.note, &progress).await?;
+    let taken = checkpoint::create(&env, &summary, Trigger::Manual, args.note, &progress).await?;
     drop(progress);
     let progress = super::progress(&env, "sending");
-    let sent = remote::catch_up(&env, summary.id, &progress).await;
+    let sent = remote::push_pending(&env, summary.id, &progress).await;
     drop(progress);
     let captured = &taken.captured;
     if args.json {
-        let list = |left: &[Left]| -> Vec<_> {
-            let shape = |left: &Left| json!({"path": left.path, "why": left.why});
+        let list = |left: &[OmittedPath]| -> Vec<_> {
+            let shape = |left: &OmittedPath| json!({"path": left.path, "why": left.reason});
             left.iter().map(shape).collect()
         };
         let mut shape = shape("checkpoint_taken", &taken.manifest);
         shape["written"] = json!(captured.written);
         shape["unstable_files"] = json!(captured.unstable);
         shape["skipped_files"] = json!(list(&captured.skipped));
-        shape["left_out_files"] = json!(list(&captured.left_out));
+        shape["left_out_files"] = json!(list(&captured.excluded));
         shape["sent"] = json!(contains(&sent, taken.manifest.id));
         json_line(&shape);
         return exit_code(sent);
     }
     for (what, left) in [
         ("could not be read", &captured.skipped),
-        ("was left out", &captured.left_out),
+        ("was left out", &captured.excluded),
     ] {
         for one in left.iter().take(MAX_NAMED) {
             stderr_line(&format!(
                 "note: {} {what}: {}",
                 text::sanitize(&one.path),
-                text::sanitize(&one.why)
+                text::sanitize(&one.reason)
             ));
         }
         if left.len() > MAX_NAMED {

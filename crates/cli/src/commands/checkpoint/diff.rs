@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use segno_core::checkpoint::Manifest;
-use segno_core::snapshot::{self, Sort};
-use segno_engine::checkpoint::said::Change;
-use segno_engine::{World, checkpoint};
+use segno_core::snapshot::{self, ChangeKind};
+use segno_engine::checkpoint::notes_diff::Change;
+use segno_engine::{Env, checkpoint};
 use serde_json::json;
 
 use crate::context::Context;
@@ -30,12 +30,12 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-fn change_word(sort: Sort) -> (&'static str, char) {
+fn change_word(sort: ChangeKind) -> (&'static str, char) {
     match sort {
-        Sort::Added => ("added", '+'),
-        Sort::Removed => ("removed", '-'),
-        Sort::Changed => ("changed", '~'),
-        Sort::Mode => ("mode", '%'),
+        ChangeKind::Added => ("added", '+'),
+        ChangeKind::Removed => ("removed", '-'),
+        ChangeKind::Changed => ("changed", '~'),
+        ChangeKind::Mode => ("mode", '%'),
     }
 }
 
@@ -46,11 +46,16 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let found = checkpoint::diff(&env, &from, &to).await?;
     if args.json {
         for change in &found.files {
-            let (word, _) = change_word(change.sort);
+            let (word, _) = change_word(change.kind);
             json_line(&json!({"v": 1, "kind": "file", "change": word, "path": change.path}));
         }
-        let said = found.said.clone().unwrap_or_default();
-        for Change { sort, id, memo } in &said.memos {
+        let said = found.notes.clone().unwrap_or_default();
+        for Change {
+            kind: sort,
+            id,
+            note: memo,
+        } in &said.notes
+        {
             let (word, _) = change_word(*sort);
             json_line(&json!({"v": 1, "kind": "memo", "change": word, "id": id, "memo": memo}));
         }
@@ -62,7 +67,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "files": found.files.len(),
             "done": said.done,
             "undone": said.undone,
-            "journals": found.said.is_some(),
+            "journals": found.notes.is_some(),
             "steps": i64::try_from(found.steps).unwrap_or(i64::MAX),
             "usage": shapes::usage(&found.usage),
             "others": found.others.iter().map(|(what, from, to)| json!({"what": what, "from": from, "to": to})).collect::<Vec<_>>(),
@@ -73,7 +78,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         if args.patch {
             print_patch(&env, &from, &to, change).await?;
         } else {
-            let (_, mark) = change_word(change.sort);
+            let (_, mark) = change_word(change.kind);
             stdout_line(&format!("{mark} {}", text::sanitize(&change.path)));
         }
     }
@@ -81,9 +86,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let line = format!("{what}: {from} -> {to}");
         stdout_line(&text::sanitize(&line));
     }
-    match &found.said {
+    match &found.notes {
         Some(said) => {
-            for Change { sort, id, memo } in &said.memos {
+            for Change {
+                kind: sort,
+                id,
+                note: memo,
+            } in &said.notes
+            {
                 let (_, mark) = change_word(*sort);
                 let line = format!("{mark} {id} {}", note::line(memo));
                 stdout_line(&text::sanitize(&line));
@@ -111,22 +121,22 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 
 /// Prints the changes in a file in `diff -u` format.
 async fn print_patch(
-    env: &World,
+    env: &Env,
     from: &Manifest,
     to: &Manifest,
     change: &snapshot::Change,
 ) -> Result<(), Failure> {
     let path = text::sanitize(&change.path);
-    if change.sort == Sort::Mode {
+    if change.kind == ChangeKind::Mode {
         stdout_line(&format!("{path}: only its mode changed"));
         return Ok(());
     }
     let (mut before, mut after) = (Some(String::new()), Some(String::new()));
-    if change.sort != Sort::Added {
-        before = as_text(checkpoint::content(env, from, &change.path).await);
+    if change.kind != ChangeKind::Added {
+        before = as_text(checkpoint::read_file(env, from, &change.path).await);
     }
-    if change.sort != Sort::Removed {
-        after = as_text(checkpoint::content(env, to, &change.path).await);
+    if change.kind != ChangeKind::Removed {
+        after = as_text(checkpoint::read_file(env, to, &change.path).await);
     }
     let (Some(before), Some(after)) = (before, after) else {
         stdout_line(&format!("{path}: no text, or too long to be compared"));

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     if !exported.has_session {
         stderr_line("note: its session is not here; the folder has only the files");
     }
-    for folder in &exported.without {
+    for folder in &exported.excluded_git_folders {
         let folder = text::sanitize(folder);
         stderr_line(&format!(
             "note: the git folder {folder} lies outside of the workspace, and is not in it"
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             "files": exported.files,
             "bytes": total,
             "has_session": exported.has_session,
-            "without": exported.without,
+            "without": exported.excluded_git_folders,
         }));
         return Ok(ExitCode::SUCCESS);
     }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use segno_core::archive::{Keeping, Limits};
-use segno_engine::archive::{self, Fate, Imported, Request, Standing};
+use segno_core::archive::{ImportMode, Limits};
+use segno_engine::archive::{self, CheckpointOutcome, Imported, Request, SessionOutcome};
 use serde_json::json;
 
 use super::{bytes, progress, shape};
@@ -46,9 +46,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             entries: args.max_entries.unwrap_or(defaults.entries),
         },
         keeping: if args.dry_run {
-            Keeping::Look
+            ImportMode::VerifyOnly
         } else {
-            Keeping::Keep
+            ImportMode::Store
         },
         name: None,
     };
@@ -69,8 +69,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             manifest.workspace
         )));
     }
-    let verb = match (args.dry_run, imported.standing) {
-        (_, Standing::Known) => "is here already:",
+    let verb = match (args.dry_run, imported.outcome) {
+        (_, CheckpointOutcome::Existing) => "is here already:",
         (true, _) => "would be imported:",
         (false, _) => "imported:",
     };
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         text::count(imported.captured.files, "file"),
         bytes(imported.captured.bytes)
     ));
-    if let Standing::Renamed(was) = imported.standing {
+    if let CheckpointOutcome::Renamed(was) = imported.outcome {
         stdout_line(&format!("another checkpoint here is called {was}"));
     }
     stdout_line(&describe_session(&imported));
@@ -90,12 +90,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 fn describe_session(imported: &Imported) -> String {
     let id = imported.manifest.session;
     match &imported.session {
-        Fate::Came(Some(came)) => {
+        SessionOutcome::Created(Some(came)) => {
             format!("its session came along as {} ({})", came.name, came.status)
         }
-        Fate::Came(None) => format!("its session {id} would come along"),
-        Fate::Here => format!("its session {id} is here already"),
-        Fate::Missing => "its session did not come along: only the files are here".to_owned(),
+        SessionOutcome::Created(None) => format!("its session {id} would come along"),
+        SessionOutcome::Existing => format!("its session {id} is here already"),
+        SessionOutcome::Missing => {
+            "its session did not come along: only the files are here".to_owned()
+        }
     }
 }
 
@@ -108,19 +110,19 @@ fn answer(imported: &Imported, dry: bool) -> serde_json::Value {
     let mut answer = shape(kind, &imported.manifest);
     answer["origin"] = json!(imported.manifest.origin);
     answer["missing"] = json!(imported.missing);
-    answer["standing"] = json!(match imported.standing {
-        Standing::New => "new",
-        Standing::Known => "known",
-        Standing::Renamed(_) => "renamed",
+    answer["standing"] = json!(match imported.outcome {
+        CheckpointOutcome::New => "new",
+        CheckpointOutcome::Existing => "known",
+        CheckpointOutcome::Renamed(_) => "renamed",
     });
-    answer["was"] = match imported.standing {
-        Standing::Renamed(was) => json!(was),
+    answer["was"] = match imported.outcome {
+        CheckpointOutcome::Renamed(was) => json!(was),
         _ => json!(null),
     };
     answer["session_came"] = json!(match imported.session {
-        Fate::Came(_) => "new",
-        Fate::Here => "known",
-        Fate::Missing => "missing",
+        SessionOutcome::Created(_) => "new",
+        SessionOutcome::Existing => "known",
+        SessionOutcome::Missing => "missing",
     });
     answer
 }

@@ -103,7 +103,7 @@ fn row(
     now: segno_core::time::Timestamp,
 ) -> Vec<String> {
     let session = names.get(&manifest.session).cloned();
-    let taken = segno_core::time::human(now.since(manifest.at));
+    let taken = segno_core::time::format_duration(now.since(manifest.at));
     let (own, shared) = match size {
         Some(size) => (bytes(size.own), bytes(size.shared)),
         None => ("damaged".to_owned(), "-".to_owned()),
@@ -119,7 +119,7 @@ fn row(
         shared,
         manifest.verified.map_or_else(
             || "never".to_owned(),
-            |at| format!("{} ago", segno_core::time::human(now.since(at))),
+            |at| format!("{} ago", segno_core::time::format_duration(now.since(at))),
         ),
         text::number(manifest.finished),
         manifest.note.clone().unwrap_or_default(),

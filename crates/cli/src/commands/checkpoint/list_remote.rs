@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::process::ExitCode;
 
-use segno_core::letter::Letter;
-use segno_engine::{World, checkpoint, remote};
+use segno_core::announcement::Announcement;
+use segno_engine::{Env, checkpoint, remote};
 use serde_json::json;
 
 use super::{bytes, shape};
@@ -14,7 +14,7 @@ use crate::output::{columns, json_line, stderr_line, stdout_line, table, text};
 /// Lists the checkpoints in the remote, newest first. If `session` is given, only those of that
 /// session.
 pub(super) async fn list(
-    env: &World,
+    env: &Env,
     session: Option<&str>,
     json: bool,
 ) -> Result<ExitCode, Failure> {
@@ -49,9 +49,9 @@ pub(super) async fn list(
         stdout_line("no checkpoints there; `segno checkpoint push` sends some");
         return Ok(ExitCode::SUCCESS);
     }
-    let row = |announcement: &Letter| {
+    let row = |announcement: &Announcement| {
         let manifest = &announcement.checkpoint;
-        let taken = segno_core::time::human(env.clock.now().since(manifest.at));
+        let taken = segno_core::time::format_duration(env.clock.now().since(manifest.at));
         let here = if here.contains(&manifest.id) {
             "yes"
         } else {
@@ -81,7 +81,7 @@ pub(super) async fn list(
     Ok(ExitCode::SUCCESS)
 }
 
-fn belongs_to(announcement: &Letter, session: &str) -> bool {
+fn belongs_to(announcement: &Announcement, session: &str) -> bool {
     let named = announcement
         .name
         .as_ref()

@@ -18,7 +18,7 @@ use std::sync::Mutex;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::session::Summary;
-use segno_engine::{Error, World, sessions};
+use segno_engine::{Env, Error, sessions};
 use serde_json::{Value, json};
 
 use crate::context::{Context, workspace};
@@ -77,17 +77,17 @@ impl Command {
 }
 
 /// Finds the session by reference, or the newest one in the current folder.
-async fn find_session(env: &World, reference: Option<&str>) -> Result<Summary, Failure> {
+async fn find_session(env: &Env, reference: Option<&str>) -> Result<Summary, Failure> {
     if let Some(reference) = reference {
         return Ok(sessions::find(env, reference).await?);
     }
     let here = workspace()?;
     let newest = sessions::newest_in(env, &here).await?;
-    Ok(newest.ok_or(Error::NothingHere { workspace: here })?)
+    Ok(newest.ok_or(Error::NoSessionInFolder { workspace: here })?)
 }
 
 /// Returns a progress callback that prints to the terminal if the work takes longer than a moment.
-pub(crate) fn progress(env: &World, what: &'static str) -> impl Fn(u64, u64) + Send + Sync + use<> {
+pub(crate) fn progress(env: &Env, what: &'static str) -> impl Fn(u64, u64) + Send + Sync + use<> {
     let progress_line = Mutex::new(ProgressLine::new(env.clock.clone()));
     move |done, of| {
         let (done, of) = (text::number(done), text::number(of));
@@ -134,7 +134,7 @@ fn shape(kind: &str, manifest: &Manifest) -> Value {
         "bytes": manifest.files.bytes,
         "unstable": manifest.files.unstable,
         "skipped": manifest.files.skipped,
-        "left_out": manifest.files.left_out,
+        "left_out": manifest.files.excluded,
         "verified": manifest.verified.map(|at| at.to_string()),
     })
 }

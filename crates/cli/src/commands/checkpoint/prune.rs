@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segno_core::checkpoint::Manifest;
-use segno_engine::World;
+use segno_engine::Env;
 use segno_engine::retention::{self, Retention};
 use serde_json::json;
 
@@ -68,14 +68,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     };
     match (args.dry_run, &args.undo) {
         (true, _) => {}
-        (false, Some(_)) => retention::undo(&env, &found).await?,
+        (false, Some(_)) => retention::restore(&env, &found).await?,
         (false, None) => retention::prune(&env, &found).await?,
     }
     print_result(args, &words, &found, all);
     Ok(ExitCode::SUCCESS)
 }
 
-fn retention(args: &Args, env: &World) -> Retention {
+fn retention(args: &Args, env: &Env) -> Retention {
     let days = |days| Duration::from_hours(days * 24);
     Retention {
         count: args.keep.unwrap_or(env.retention.count),
@@ -85,7 +85,7 @@ fn retention(args: &Args, env: &World) -> Retention {
 }
 
 /// Returns the pruned checkpoints that the reference names; all if it is empty.
-async fn find_pruned(env: &World, reference: &str) -> Result<Vec<Manifest>, Failure> {
+async fn find_pruned(env: &Env, reference: &str) -> Result<Vec<Manifest>, Failure> {
     let mut pruned = retention::pruned(env).await?;
     if reference.is_empty() {
         return Ok(pruned);

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use segno_engine::import::Relation;
-use segno_engine::remote::{self, Arrival};
+use segno_engine::remote::{self, PulledSession};
 use serde_json::{Value, json};
 
 use super::{bytes, progress, shape};
@@ -76,14 +76,14 @@ fn relation_word(relation: Relation) -> &'static str {
         Relation::Same => "same",
         Relation::Behind => "behind",
         Relation::Ahead => "ahead",
-        Relation::Apart => "apart",
+        Relation::Diverged => "apart",
         Relation::InTrash => "in_trash",
     }
 }
 
-fn arrival_json(arrival: &Arrival) -> Value {
+fn arrival_json(arrival: &PulledSession) -> Value {
     match arrival {
-        Arrival::Made(made) => json!({
+        PulledSession::Created(made) => json!({
             "v": 1,
             "kind": "session_made",
             "session": made.session,
@@ -92,7 +92,7 @@ fn arrival_json(arrival: &Arrival) -> Value {
             "workspace": made.workspace,
             "entries": made.records,
         }),
-        Arrival::Stays {
+        PulledSession::Existing {
             checkpoint,
             relation,
         } => json!({
@@ -101,7 +101,7 @@ fn arrival_json(arrival: &Arrival) -> Value {
             "session": checkpoint.session,
             "relation": relation_word(*relation),
         }),
-        Arrival::Absent(manifest) => json!({
+        PulledSession::Absent(manifest) => json!({
             "v": 1,
             "kind": "session_absent",
             "session": manifest.session,
@@ -109,9 +109,9 @@ fn arrival_json(arrival: &Arrival) -> Value {
     }
 }
 
-fn print_arrival(arrival: &Arrival) {
+fn print_arrival(arrival: &PulledSession) {
     match arrival {
-        Arrival::Made(made) => stdout_line(&format!(
+        PulledSession::Created(made) => stdout_line(&format!(
             "made session {} ({}), {}: {} journal entries; it works in {}",
             made.name,
             made.session,
@@ -119,7 +119,7 @@ fn print_arrival(arrival: &Arrival) {
             text::number(made.records),
             text::sanitize(&made.workspace)
         )),
-        Arrival::Stays {
+        PulledSession::Existing {
             checkpoint,
             relation,
         } => {
@@ -130,14 +130,14 @@ fn print_arrival(arrival: &Arrival) {
                     "is here and ends before entry {}; to have it as it was sent, `segno sessions delete {session} --now`, and pull again",
                     checkpoint.journal.seq
                 ),
-                Relation::Apart => {
+                Relation::Diverged => {
                     "is here, and went another way than the one that was sent".to_owned()
                 }
                 Relation::InTrash => format!("is in the trash: `segno sessions restore {session}`"),
             };
             stderr_line(&format!("note: session {session} stays as it is: it {why}"));
         }
-        Arrival::Absent(manifest) => stderr_line(&format!(
+        PulledSession::Absent(manifest) => stderr_line(&format!(
             "note: session {} was not sent along; its files can be restored",
             manifest.session
         )),

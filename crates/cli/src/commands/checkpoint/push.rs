@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use segno_engine::remote::{self, Pushed};
-use segno_engine::{World, checkpoint};
+use segno_engine::{Env, checkpoint};
 use serde_json::json;
 
 use super::{bytes, find_session, progress, shape};
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-async fn send(args: &Args, env: &World) -> Result<Vec<Pushed>, Failure> {
+async fn send(args: &Args, env: &Env) -> Result<Vec<Pushed>, Failure> {
     let progress = progress(env, "sending");
     if let Some(reference) = &args.checkpoint {
         let manifest = checkpoint::find(env, reference).await?;

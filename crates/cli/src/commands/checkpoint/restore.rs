@@ -47,8 +47,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let request = Request {
         into: args.into.map(|into| here.join(into)),
         exact: args.exact,
-        dry: args.dry_run,
-        trust: args.trust,
+        dry_run: args.dry_run,
+        trusted: args.trust,
     };
     let progress = progress(&env, "restoring");
     let returned = checkpoint::restore(&env, &manifest, request, &progress).await?;
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             "bytes": restored.bytes,
             "unchanged": restored.unchanged,
             "removed": restored.removed,
-            "set_aside": restored.set_aside,
+            "set_aside": restored.disarmed,
             "rescue": returned.rescue.map(|rescue| rescue.id),
         }));
         return Ok(ExitCode::SUCCESS);
@@ -78,10 +78,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     for path in &restored.removed {
         stderr_line(&format!("  removed {}", text::sanitize(path)));
     }
-    for path in &restored.set_aside {
+    for path in &restored.disarmed {
         stderr_line(&format!("  set aside {}", text::sanitize(path)));
     }
-    if !restored.set_aside.is_empty() {
+    if !restored.disarmed.is_empty() {
         stderr_line(
             "note: these could start programs, and come from elsewhere: they have `.segno-inert` behind \
              their names. Read them; `--trust` brings them back as they were",

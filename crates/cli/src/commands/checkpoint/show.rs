@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     for (name, count) in [
         ("unstable", files.unstable),
         ("skipped", files.skipped),
-        ("left out", files.left_out),
+        ("left out", files.excluded),
     ] {
         if count > 0 {
             lines.push((name, text::number(count)));
@@ -133,7 +133,11 @@ fn describe_repository(repository: &Repository) -> String {
             facts.push(format!("{} {what}", text::number(count)));
         }
     }
-    if let Some(since) = repository.since.as_ref().filter(|since| since.files > 0) {
+    if let Some(since) = repository
+        .session_changes
+        .as_ref()
+        .filter(|since| since.files > 0)
+    {
         let commit = since.commit.get(..10).unwrap_or(&since.commit);
         let files = text::count(since.files, "file");
         facts.push(format!(
@@ -142,8 +146,8 @@ fn describe_repository(repository: &Repository) -> String {
     }
     let begun = repository.activities.iter();
     facts.extend(begun.map(|activity| format!("in the middle of a {activity}")));
-    facts.extend(repository.trouble.iter().cloned());
-    if let Some(outside) = &repository.outside {
+    facts.extend(repository.error.iter().cloned());
+    if let Some(outside) = &repository.external_git_dir {
         facts.push(format!("git folder at {}, kept too", outside.folder));
     }
     format!("{prefix}{}", facts.join(", "))

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
-use segno_core::memo::{Matter, Memo, MemoId, Progress, Resolution, Severity, Written};
-use segno_engine::World;
-use segno_engine::memos::{self, Wish};
+use segno_core::note::{DecisionType, Note, NoteId, Progress, Resolution, Severity, WrittenNote};
+use segno_engine::Env;
+use segno_engine::notes::{self, Change};
 
 use super::write::word_parser;
 use super::{CommonArgs, append_note, find_session};
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Withdraw {
     /// Note id, such as `d1`
-    memo: MemoId,
+    memo: NoteId,
     /// Why it no longer holds
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
@@ -25,13 +25,13 @@ pub(crate) struct Withdraw {
 }
 
 impl Withdraw {
-    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
+    pub(super) fn into_request(self) -> (CommonArgs, Change) {
         let Self {
             memo,
             reason,
             common,
         } = self;
-        (common, Wish::Withdraw { memo, reason })
+        (common, Change::Withdraw { memo, reason })
     }
 }
 
@@ -41,7 +41,7 @@ impl Withdraw {
 #[command(override_usage = "segno note correct [OPTIONS] <MEMO>")]
 pub(crate) struct Correct {
     /// Note id, such as `d1`
-    memo: MemoId,
+    memo: NoteId,
     #[command(flatten)]
     fields: Fields,
     #[command(flatten)]
@@ -56,8 +56,8 @@ struct Fields {
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
     /// Decision: what it is about
-    #[arg(long, value_parser = word_parser!(Matter))]
-    matter: Option<Matter>,
+    #[arg(long, value_parser = word_parser!(DecisionType))]
+    matter: Option<DecisionType>,
     /// Decision: the reason
     #[arg(short, long, value_name = "TEXT")]
     why: Option<String>,
@@ -87,47 +87,47 @@ struct Fields {
     progress: Option<Progress>,
 }
 
-pub(super) async fn correct(args: Correct, env: &World) -> Result<ExitCode, Failure> {
+pub(super) async fn correct(args: Correct, env: &Env) -> Result<ExitCode, Failure> {
     let summary = find_session(env, args.common.session.as_deref()).await?;
-    let handoff = memos::handoff(env, &summary).await?;
-    let memo = memos::find(&handoff, &summary, args.memo)?;
-    let corrected = Written {
+    let handoff = notes::merged(env, &summary).await?;
+    let memo = notes::get(&handoff, &summary, args.memo)?;
+    let corrected = WrittenNote {
         corrects: Some(args.memo),
         ..args.fields.correct(args.memo, memo)?.into()
     };
-    append_note(env, &summary, &args.common, Wish::Write(vec![corrected])).await
+    append_note(env, &summary, &args.common, Change::Write(vec![corrected])).await
 }
 
 impl Fields {
-    fn correct(mut self, id: MemoId, mut memo: Memo) -> Result<Memo, Failure> {
+    fn correct(mut self, id: NoteId, mut memo: Note) -> Result<Note, Failure> {
         match &mut memo {
-            Memo::Decision(decision) => {
+            Note::Decision(decision) => {
                 set(&mut decision.text, self.text.take());
-                set(&mut decision.matter, self.matter.take());
+                set(&mut decision.decision_type, self.matter.take());
                 decision.why = self.why.take().or(decision.why.take());
                 set_all(&mut decision.alternatives, &mut self.alternatives);
             }
-            Memo::Error(error) => {
+            Note::Error(error) => {
                 set(&mut error.text, self.text.take());
-                set(&mut error.sort, self.sort.take());
+                set(&mut error.kind, self.sort.take());
                 set(&mut error.resolution, self.resolution.take());
                 error.notes = self.notes.take().or(error.notes.take());
             }
-            Memo::Feedback(feedback) => {
+            Note::Feedback(feedback) => {
                 set_all(&mut feedback.comments, &mut self.comments);
                 set(&mut feedback.severity, self.severity.take());
                 set(&mut feedback.addressed, self.addressed.take());
             }
-            Memo::Todo(todo) => {
+            Note::Todo(todo) => {
                 set(&mut todo.text, self.text.take());
                 set(&mut todo.progress, self.progress.take());
             }
-            Memo::Tests(_) | Memo::Todos(_) | Memo::Files(_) => {}
+            Note::Tests(_) | Note::Todos(_) | Note::Files(_) => {}
         }
         match self.unused_option() {
             None => Ok(memo),
             Some(option) => Err(Failure::usage(
-                format!("{id} is of sort {}, which has no `{option}`", id.sort),
+                format!("{id} is of sort {}, which has no `{option}`", id.kind),
                 Some("`segno note correct --help` says which option is for which sort".into()),
             )),
         }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
-use segno_core::memo::Sort;
-use segno_engine::{World, memos};
+use segno_core::note::NoteKind;
+use segno_engine::{Env, notes};
 
 use super::find_session;
 use super::row::{Row, rows};
@@ -19,8 +19,8 @@ pub(crate) struct Args {
     /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
     /// List only notes of this type
-    #[arg(long, value_parser = word_parser!(Sort))]
-    sort: Option<Sort>,
+    #[arg(long, value_parser = word_parser!(NoteKind))]
+    sort: Option<NoteKind>,
     /// Include withdrawn notes
     #[arg(long)]
     all: bool,
@@ -29,11 +29,11 @@ pub(crate) struct Args {
     pub(super) json: bool,
 }
 
-pub(super) async fn run(args: &Args, env: &World) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
     let summary = find_session(env, args.session.as_deref()).await?;
-    let handoff = memos::handoff(env, &summary).await?;
+    let handoff = notes::merged(env, &summary).await?;
     let rows = rows(&handoff).into_iter();
-    let rows = rows.filter(|row| args.sort.is_none() || row.memo.sort() == args.sort);
+    let rows = rows.filter(|row| args.sort.is_none() || row.memo.kind() == args.sort);
     let rows: Vec<Row> = rows
         .filter(|row| args.all || row.withdrawn.is_none())
         .collect();

@@ -9,11 +9,11 @@ mod write;
 use std::process::ExitCode;
 
 use segno_core::id::Name;
-use segno_core::memo::Source;
+use segno_core::note::Source;
 use segno_core::session::Summary;
 use segno_core::step::Path;
-use segno_engine::memos::{self, Author, Noted, Wish};
-use segno_engine::{World, sessions};
+use segno_engine::notes::{self, Author, Change, Recorded};
+use segno_engine::{Env, sessions};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};
@@ -85,7 +85,7 @@ impl Command {
 }
 
 /// Finds the session by reference, or the newest one in the current folder.
-pub(crate) async fn find_session(env: &World, reference: Option<&str>) -> Result<Summary, Failure> {
+pub(crate) async fn find_session(env: &Env, reference: Option<&str>) -> Result<Summary, Failure> {
     if let Some(reference) = reference {
         return Ok(sessions::find(env, reference).await?);
     }
@@ -99,27 +99,27 @@ pub(crate) async fn find_session(env: &World, reference: Option<&str>) -> Result
 }
 
 async fn append_note(
-    env: &World,
+    env: &Env,
     summary: &Summary,
     common: &CommonArgs,
-    request: Wish,
+    request: Change,
 ) -> Result<ExitCode, Failure> {
     let path = common.step.as_deref().map(Path::new).transpose();
     let path = path.map_err(|error| Failure::usage(error.to_string(), None))?;
     let author = Author {
-        source: Source::Person,
+        source: Source::User,
         by: std::env::var("USER").unwrap_or_else(|_| "segno note".into()),
         path,
     };
-    let noted = memos::note(env, summary, author, request).await?;
+    let noted = notes::record(env, summary, author, request).await?;
     print_result(&summary.name, summary, &noted, common.json);
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_result(name: &Name, summary: &Summary, noted: &Noted, json: bool) {
+fn print_result(name: &Name, summary: &Summary, noted: &Recorded, json: bool) {
     let (written, memos): (bool, Vec<String>) = match noted {
-        Noted::Written(memos) => (true, memos.iter().map(ToString::to_string).collect()),
-        Noted::Posted => (false, Vec::new()),
+        Recorded::Written(memos) => (true, memos.iter().map(ToString::to_string).collect()),
+        Recorded::Posted => (false, Vec::new()),
     };
     if json {
         json_line(&json!({

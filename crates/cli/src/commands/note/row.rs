@@ -1,15 +1,15 @@
 //! Notes, prepared for tables and JSON.
 
 use segno_core::journal::Seq;
-use segno_core::memo::{Files, Handoff, Kept, Memo, MemoId, Source};
+use segno_core::note::{Files, Handoff, Note, NoteId, Source, StoredNote};
 use segno_core::step::Path;
 use segno_core::time::Timestamp;
 use serde_json::{Value, json};
 
 /// A note and its provenance.
 pub(super) struct Row {
-    pub(super) id: Option<MemoId>,
-    pub(super) memo: Memo,
+    pub(super) id: Option<NoteId>,
+    pub(super) memo: Note,
     pub(super) source: Source,
     /// Absent if the row is merged from several notes.
     pub(super) origin: Option<Origin>,
@@ -30,16 +30,16 @@ pub(super) struct Origin {
 /// Collects all current notes of a session.
 pub(super) fn rows(handoff: &Handoff) -> Vec<Row> {
     let mut rows = Vec::new();
-    let decisions = handoff.decisions.kept.iter();
-    rows.extend(decisions.map(|note| row(note, Memo::Decision)));
-    let errors = handoff.errors.kept.iter();
-    rows.extend(errors.map(|note| row(note, Memo::Error)));
-    let feedback = handoff.feedback.kept.iter();
-    rows.extend(feedback.map(|note| row(note, Memo::Feedback)));
-    let todos = handoff.todos.kept.iter();
-    rows.extend(todos.map(|note| row(note, Memo::Todo)));
-    rows.extend(handoff.list.iter().map(|note| row(note, Memo::Todos)));
-    rows.extend(handoff.tests.iter().map(|note| row(note, Memo::Tests)));
+    let decisions = handoff.decisions.notes.iter();
+    rows.extend(decisions.map(|note| row(note, Note::Decision)));
+    let errors = handoff.errors.notes.iter();
+    rows.extend(errors.map(|note| row(note, Note::Error)));
+    let feedback = handoff.feedback.notes.iter();
+    rows.extend(feedback.map(|note| row(note, Note::Feedback)));
+    let todos = handoff.todos.notes.iter();
+    rows.extend(todos.map(|note| row(note, Note::Todo)));
+    rows.extend(handoff.list.iter().map(|note| row(note, Note::Todos)));
+    rows.extend(handoff.tests.iter().map(|note| row(note, Note::Tests)));
     if !handoff.files.is_empty() {
         rows.push(files(handoff));
     }
@@ -50,7 +50,7 @@ pub(super) fn rows(handoff: &Handoff) -> Vec<Row> {
 fn files(handoff: &Handoff) -> Row {
     Row {
         id: None,
-        memo: Memo::Files(Files {
+        memo: Note::Files(Files {
             paths: handoff.files.clone(),
         }),
         source: Source::Driver,
@@ -60,10 +60,10 @@ fn files(handoff: &Handoff) -> Row {
     }
 }
 
-fn row<T: Clone>(note: &Kept<T>, memo: fn(T) -> Memo) -> Row {
+fn row<T: Clone>(note: &StoredNote<T>, memo: fn(T) -> Note) -> Row {
     Row {
         id: note.id,
-        memo: memo(note.memo.clone()),
+        memo: memo(note.note.clone()),
         source: note.source,
         origin: Some(Origin {
             at: note.at,

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use segno_core::memo::MemoId;
-use segno_engine::{World, memos};
+use segno_core::note::NoteId;
+use segno_engine::{Env, notes};
 
 use super::find_session;
 use super::row::rows;
@@ -14,7 +14,7 @@ use crate::output::{json_line, note, stdout_line, text};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Note id, such as `d1`; may be withdrawn
-    memo: MemoId,
+    memo: NoteId,
     /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
@@ -23,12 +23,12 @@ pub(crate) struct Args {
     pub(super) json: bool,
 }
 
-pub(super) async fn run(args: &Args, env: &World) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
     let summary = find_session(env, args.session.as_deref()).await?;
-    let handoff = memos::handoff(env, &summary).await?;
+    let handoff = notes::merged(env, &summary).await?;
     let mut rows = rows(&handoff).into_iter();
     let row = rows.find(|row| row.id == Some(args.memo));
-    let row = row.ok_or_else(|| memos::no_such(&handoff, &summary, args.memo))?;
+    let row = row.ok_or_else(|| notes::not_found_error(&handoff, &summary, args.memo))?;
     if args.json {
         json_line(&row.json());
         return Ok(ExitCode::SUCCESS);

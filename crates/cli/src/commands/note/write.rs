@@ -2,8 +2,8 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
-use segno_core::memo::{self, Matter, Memo, Phase, Progress, Resolution, Severity};
-use segno_engine::memos::Wish;
+use segno_core::note::{self, DecisionType, Note, Phase, Progress, Resolution, Severity};
+use segno_engine::notes::Change;
 
 use super::CommonArgs;
 
@@ -19,8 +19,8 @@ macro_rules! word_parser {
 
 pub(super) use word_parser;
 
-fn write(common: CommonArgs, memo: Memo) -> (CommonArgs, Wish) {
-    (common, Wish::Write(vec![memo.into()]))
+fn write(common: CommonArgs, memo: Note) -> (CommonArgs, Change) {
+    (common, Change::Write(vec![memo.into()]))
 }
 
 /// Record a decision between alternatives.
@@ -29,8 +29,8 @@ pub(crate) struct Decision {
     /// What was chosen
     text: String,
     /// What the decision is about
-    #[arg(short = 't', long = "type", value_parser = word_parser!(Matter), default_value = "approach")]
-    matter: Matter,
+    #[arg(short = 't', long = "type", value_parser = word_parser!(DecisionType), default_value = "approach")]
+    matter: DecisionType,
     /// Reason for the decision
     #[arg(short, long, value_name = "TEXT")]
     why: Option<String>,
@@ -42,14 +42,14 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
-        let decision = memo::Decision {
-            matter: self.matter,
+    pub(super) fn into_request(self) -> (CommonArgs, Change) {
+        let decision = note::Decision {
+            decision_type: self.matter,
             text: self.text,
             why: self.why,
             alternatives: self.alternatives,
         };
-        write(self.common, Memo::Decision(decision))
+        write(self.common, Note::Decision(decision))
     }
 }
 
@@ -80,15 +80,15 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
-        let error = memo::Trouble {
-            sort: self.sort,
+    pub(super) fn into_request(self) -> (CommonArgs, Change) {
+        let error = note::ErrorNote {
+            kind: self.sort,
             text: self.text,
             subject: self.subject,
             resolution: self.resolution,
             notes: self.notes,
         };
-        write(self.common, Memo::Error(error))
+        write(self.common, Note::Error(error))
     }
 }
 
@@ -114,15 +114,15 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
-    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
-        let feedback = memo::Feedback {
+    pub(super) fn into_request(self) -> (CommonArgs, Change) {
+        let feedback = note::Feedback {
             persona: self.persona,
             approved: self.approved,
             severity: self.severity,
             comments: self.comments,
             addressed: self.addressed,
         };
-        write(self.common, Memo::Feedback(feedback))
+        write(self.common, Note::Feedback(feedback))
     }
 }
 
@@ -139,12 +139,12 @@ pub(crate) struct Todo {
 }
 
 impl Todo {
-    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
-        let todo = memo::Todo {
+    pub(super) fn into_request(self) -> (CommonArgs, Change) {
+        let todo = note::Todo {
             text: self.text,
             progress: self.progress,
         };
-        write(self.common, Memo::Todo(todo))
+        write(self.common, Note::Todo(todo))
     }
 }
 
@@ -168,8 +168,8 @@ pub(crate) struct Tests {
 }
 
 impl Tests {
-    pub(super) fn into_request(self) -> (CommonArgs, Wish) {
-        let tests = memo::Tests {
+    pub(super) fn into_request(self) -> (CommonArgs, Change) {
+        let tests = note::Tests {
             phase: self.phase,
             command: self.command,
             failing: self.failing,
@@ -178,6 +178,6 @@ impl Tests {
             failed: None,
             summary: String::new(),
         };
-        write(self.common, Memo::Tests(tests))
+        write(self.common, Note::Tests(tests))
     }
 }

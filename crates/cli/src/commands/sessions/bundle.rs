@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use segno_core::checkpoint::Trigger;
 use segno_core::session::Status;
 use segno_engine::archive::names;
-use segno_engine::{archive, checkpoint, claim, sessions};
+use segno_engine::{archive, checkpoint, lease, sessions};
 use serde_json::json;
 
 use super::export::{Args, already_exists};
@@ -31,10 +31,10 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Err(already_exists(&to));
     }
     let lease = env.store.lease(summary.id).await?;
-    let running = claim::standing(&env, &summary, &lease) == Status::Running;
+    let running = lease::effective_status(&env, &summary, &lease) == Status::Running;
     let note = Some("for `sessions export --bundle`".to_owned());
     let reading = progress(&env, "reading");
-    let taken = checkpoint::take(&env, &summary, Trigger::Manual, note, &reading).await?;
+    let taken = checkpoint::create(&env, &summary, Trigger::Manual, note, &reading).await?;
     drop(reading);
     let writing = progress(&env, "writing");
     let to = workspace()?.join(to);
@@ -76,7 +76,12 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 }
 
 /// Prints notes about what the bundle does not contain.
-fn print_notes(name: &str, running: bool, taken: &checkpoint::Taken, exported: &archive::Exported) {
+fn print_notes(
+    name: &str,
+    running: bool,
+    taken: &checkpoint::NewCheckpoint,
+    exported: &archive::Exported,
+) {
     if running {
         stderr_line(&format!(
             "note: {name} is being run; the bundle has it up to entry {}",
@@ -84,20 +89,20 @@ fn print_notes(name: &str, running: bool, taken: &checkpoint::Taken, exported: &
         ));
     }
     let captured = &taken.captured;
-    let left = captured.skipped.len() + captured.left_out.len();
+    let left = captured.skipped.len() + captured.excluded.len();
     if left > 0 {
         stderr_line(&format!(
             "note: {} of the workspace are not in it: `segno checkpoint create` names them",
             text::count(left as u64, "thing")
         ));
     }
-    for folder in &exported.without {
+    for folder in &exported.excluded_git_folders {
         let folder = text::sanitize(folder);
         stderr_line(&format!(
             "note: the git folder {folder} lies outside of the workspace, and is not in it"
         ));
     }
-    for (program, native) in &exported.unrecorded {
+    for (program, native) in &exported.without_transcript {
         let native = text::sanitize(native);
         stderr_line(&format!(
             "note: there is no record of {program} conversation {native}: elsewhere a fresh one is told what was said"

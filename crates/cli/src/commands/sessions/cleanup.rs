@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use segno_core::id::Name;
 use segno_core::ports::Access;
-use segno_core::time::{Timestamp, human};
+use segno_core::time::{Timestamp, format_duration};
 use segno_engine::chat::{self, Effect};
-use segno_engine::sessions::{self, Listed};
-use segno_engine::trash::{self, Target, Thrown};
-use segno_engine::{Error, World, checkpoint};
+use segno_engine::sessions::{self, ListedSession};
+use segno_engine::trash::{self, Target, TrashItem};
+use segno_engine::{Env, Error, checkpoint};
 use serde_json::json;
 
 use super::trash::{deletion_json, destroy, sweep_blobs};
@@ -52,9 +52,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         Duration::from_secs(days.saturating_mul(86_400))
     });
     let effect = if args.dry_run {
-        Effect::Foreseen
+        Effect::DryRun
     } else {
-        Effect::Real
+        Effect::Apply
     };
     let swept_chats = Box::pin(chat::sweep(&env, config.chat.limits, effect));
     let archived = swept_chats.await?.expired;
@@ -89,11 +89,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_result(old: &[Listed], expired: &[Thrown], archived: &[Name], deleted: bool) {
+fn print_result(old: &[ListedSession], expired: &[TrashItem], archived: &[Name], deleted: bool) {
     for listed in old {
         stdout_line(&format!(
             "{} ({}), {}, last entry {}",
-            listed.summary.name, listed.summary.id, listed.standing, listed.summary.updated_at
+            listed.summary.name, listed.summary.id, listed.status, listed.summary.updated_at
         ));
     }
     for trashed in expired {
@@ -123,16 +123,16 @@ fn print_result(old: &[Listed], expired: &[Thrown], archived: &[Name], deleted: 
     }
 }
 
-async fn discard(env: &World, old: &[Listed]) -> Result<(), Error> {
+async fn discard(env: &Env, old: &[ListedSession]) -> Result<(), Error> {
     for listed in old {
         // A session is moved to the trash even if its last checkpoint fails.
-        if let Err(error) = checkpoint::before_expiry(env, &listed.summary).await {
+        if let Err(error) = checkpoint::create_before_expiry(env, &listed.summary).await {
             stderr_line(&format!(
                 "note: no checkpoint of {}: {error}",
                 listed.summary.name
             ));
         }
-        trash::discard(env, &Target::Sound(listed.summary.clone())).await?;
+        trash::move_to_trash(env, &Target::Readable(listed.summary.clone())).await?;
     }
     Ok(())
 }
@@ -142,7 +142,7 @@ const AUTO_INTERVAL: Duration = Duration::from_hours(24);
 
 /// Cleans up after a run, if the settings enable it, at most once a day. A failed cleanup does not
 /// change the result of the run.
-pub(crate) async fn run_auto_cleanup(env: &World, config: &Config) {
+pub(crate) async fn run_auto_cleanup(env: &Env, config: &Config) {
     if !config.cleanup_auto {
         return;
     }
@@ -151,7 +151,7 @@ pub(crate) async fn run_auto_cleanup(env: &World, config: &Config) {
     }
 }
 
-async fn run_daily_cleanup(env: &World, config: &Config) -> Result<(), Failure> {
+async fn run_daily_cleanup(env: &Env, config: &Config) -> Result<(), Failure> {
     let now = env.clock.now();
     let (home, _) = config::locations()?;
     let stamp = home.join("cleaned");
@@ -169,7 +169,7 @@ async fn run_daily_cleanup(env: &World, config: &Config) -> Result<(), Failure> 
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
         other => other.map_err(unwritten)?,
     }
-    Box::pin(chat::sweep(env, config.chat.limits, Effect::Real)).await?;
+    Box::pin(chat::sweep(env, config.chat.limits, Effect::Apply)).await?;
     let old = sessions::outdated(env, config.cleanup_age, config.keep_completed, false).await?;
     let expired = trash::expired(env, config.trash_keep).await?;
     discard(env, &old).await?;
@@ -183,7 +183,7 @@ async fn run_daily_cleanup(env: &World, config: &Config) -> Result<(), Failure> 
         parts.push(format!(
             "{} moved to the trash (`segno sessions restore NAME` brings one back for {})",
             count(old.len()),
-            human(config.trash_keep)
+            format_duration(config.trash_keep)
         ));
     }
     if !expired.is_empty() {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use segno_core::id::{Name, SessionId};
 use segno_engine::trash::{self, Target};
-use segno_engine::{Error, World};
+use segno_engine::{Env, Error};
 use serde_json::json;
 
 use super::confirm;
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let found = find(&env, args).await?;
     let deleted = !args.dry_run && (!args.now || confirm(&found.what, args.yes)?);
     if deleted && let Some(target) = &found.target {
-        trash::discard(&env, target).await?;
+        trash::move_to_trash(&env, target).await?;
     }
     if deleted && args.now {
         env.store.destroy(found.session).await?;
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-async fn find(env: &World, args: &Args) -> Result<Found, Failure> {
+async fn find(env: &Env, args: &Args) -> Result<Found, Failure> {
     match trash::target(env, &args.session).await {
         Ok(target) => Ok(Found {
             session: target.id(),
@@ -101,7 +101,7 @@ async fn find(env: &World, args: &Args) -> Result<Found, Failure> {
 
 fn describe(target: &Target) -> String {
     match target {
-        Target::Sound(summary) => format!(
+        Target::Readable(summary) => format!(
             "{} ({}), {}, {} journal entries",
             summary.name,
             summary.id,

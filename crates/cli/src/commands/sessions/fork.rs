@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use segno_core::id::Name;
 use segno_core::session::Summary;
-use segno_engine::fork::{self, Forked, Part, Place, Request};
+use segno_engine::fork::{self, ForkPoint, Forked, Request, TargetFolder};
 use segno_engine::resume::{self, Options};
-use segno_engine::{World, checkpoint, sessions};
+use segno_engine::{Env, checkpoint, sessions};
 use serde_json::json;
 
 use crate::commands::checkpoint::progress;
@@ -58,11 +58,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let summary = sessions::find(&env, &args.session).await?;
     let here = workspace()?;
     let part = match args.before {
-        Some(step) => Part::Before(step),
-        None => part_to_copy(&env, args.from.as_deref(), args.into, Place::Beside).await?,
+        Some(step) => ForkPoint::Before(step),
+        None => part_to_copy(&env, args.from.as_deref(), args.into, TargetFolder::Beside).await?,
     };
     let request = Request {
-        part,
+        point: part,
         name: args.name,
         out: args.out.map(|out| here.join(out)),
     };
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         }
         return Ok(ExitCode::SUCCESS);
     }
-    env.people = human::at_terminal(args.json);
+    env.human = human::at_terminal(args.json);
     let stop_token = watch_signals();
     run_with_progress(&env, args.json, async |progress| {
         resume::resume(&env, copy, Options::default(), progress, stop_token).await
@@ -84,11 +84,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 /// Determines what to copy: up to the checkpoint if one is given, else everything. The files go
 /// into the given folder if there is one, else to `place`.
 pub(crate) async fn part_to_copy(
-    env: &World,
+    env: &Env,
     from: Option<&str>,
     into: Option<PathBuf>,
-    place: Place,
-) -> Result<Part, Failure> {
+    place: TargetFolder,
+) -> Result<ForkPoint, Failure> {
     let into = match into {
         Some(folder) => Some(workspace()?.join(folder)),
         None => None,
@@ -96,16 +96,16 @@ pub(crate) async fn part_to_copy(
     Ok(match (from, into) {
         (Some(reference), into) => {
             let manifest = checkpoint::find(env, reference).await?;
-            Part::Until(Box::new(manifest), into.map_or(place, Place::Into))
+            ForkPoint::AtCheckpoint(Box::new(manifest), into.map_or(place, TargetFolder::Into))
         }
-        (None, Some(folder)) => Part::Apart(folder),
-        (None, None) => Part::All,
+        (None, Some(folder)) => ForkPoint::CopyInto(folder),
+        (None, None) => ForkPoint::All,
     })
 }
 
 /// Forks the session and prints the result.
 pub(crate) async fn fork_session(
-    env: &World,
+    env: &Env,
     summary: &Summary,
     request: Request,
     json: bool,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use segno_core::bundle;
 use segno_core::id::Name;
-use segno_engine::{Error, World, import, relocate};
+use segno_engine::{Env, Error, import, relocate};
 use serde_json::json;
 
 use super::import_folder;
@@ -113,7 +113,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 }
 
 /// Reads the file or stdin. Also returns the name to use in messages.
-fn read(env: &World, file: &Path) -> Result<(String, Vec<u8>), Failure> {
+fn read(env: &Env, file: &Path) -> Result<(String, Vec<u8>), Failure> {
     let unreadable = |error: std::io::Error| Error::Unreadable {
         path: file.to_owned(),
         reason: error.to_string(),

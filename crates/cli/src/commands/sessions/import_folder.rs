@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use segno_core::archive::Limits;
 use segno_core::session::Status;
-use segno_engine::archive::{self, Arrival, Arrived};
-use segno_engine::{World, claim};
+use segno_engine::archive::{self, ImportedSession, SessionImport};
+use segno_engine::{Env, lease};
 use serde_json::json;
 
 use super::import::Args;
@@ -18,7 +18,7 @@ use crate::output::{json_line, stderr_line, stdout_line, text};
 pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
     let (here, defaults) = (workspace()?, Limits::default());
-    let arrival = Arrival {
+    let arrival = SessionImport {
         from: here.join(&args.file),
         into: args.into.map(|into| here.join(into)),
         trust: args.trust,
@@ -29,7 +29,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         },
     };
     let progress = progress(&env, "importing");
-    let arrived = archive::arrive(&env, &arrival, &progress).await?;
+    let arrived = archive::import_session(&env, &arrival, &progress).await?;
     drop(progress);
     let status = status(&env, &arrived).await?;
     print_notes(&arrived, &args.file);
@@ -44,7 +44,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         Some(_) => format!("imported {label}, {state}"),
         None => format!("{label} is here already, {state}"),
     });
-    if let Some(returned) = &arrived.returned {
+    if let Some(returned) = &arrived.restored {
         stdout_line(&format!(
             "wrote {} ({}); {} were as they should be",
             text::count(returned.restored.written, "file"),
@@ -52,7 +52,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             text::number(returned.restored.unchanged)
         ));
     }
-    if let Some(rescue) = arrived.returned.as_ref().and_then(|it| it.rescue.as_ref()) {
+    if let Some(rescue) = arrived.restored.as_ref().and_then(|it| it.rescue.as_ref()) {
         stdout_line(&format!(
             "`segno checkpoint restore {}` brings back what was there before",
             rescue.id
@@ -65,13 +65,13 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 }
 
 /// The status of the imported session. Its lease is from another machine.
-async fn status(env: &World, arrived: &Arrived) -> Result<Status, Failure> {
+async fn status(env: &Env, arrived: &ImportedSession) -> Result<Status, Failure> {
     let lease = env.store.lease(arrived.summary.id).await;
     let lease = lease.map_err(segno_engine::Error::from)?;
-    Ok(claim::standing(env, &arrived.summary, &lease))
+    Ok(lease::effective_status(env, &arrived.summary, &lease))
 }
 
-fn print_notes(arrived: &Arrived, from: &Path) {
+fn print_notes(arrived: &ImportedSession, from: &Path) {
     let summary = &arrived.summary;
     if let Some(imported) = &arrived.imported
         && imported.manifest.status == Status::Running
@@ -81,10 +81,10 @@ fn print_notes(arrived: &Arrived, from: &Path) {
             summary.name
         ));
     }
-    if let Some(returned) = &arrived.returned
-        && !returned.restored.set_aside.is_empty()
+    if let Some(returned) = &arrived.restored
+        && !returned.restored.disarmed.is_empty()
     {
-        for path in &returned.restored.set_aside {
+        for path in &returned.restored.disarmed {
             stderr_line(&format!("  set aside {}", text::sanitize(path)));
         }
         stderr_line(
@@ -101,8 +101,8 @@ fn print_notes(arrived: &Arrived, from: &Path) {
     }
 }
 
-fn answer(arrived: &Arrived, status: Status) -> serde_json::Value {
-    let (summary, returned) = (&arrived.summary, arrived.returned.as_ref());
+fn answer(arrived: &ImportedSession, status: Status) -> serde_json::Value {
+    let (summary, returned) = (&arrived.summary, arrived.restored.as_ref());
     let restored = returned.map(|returned| &returned.restored);
     json!({
         "v": 1,
@@ -116,7 +116,7 @@ fn answer(arrived: &Arrived, status: Status) -> serde_json::Value {
         "known": arrived.imported.is_none(),
         "written": restored.map(|it| it.written),
         "unchanged": restored.map(|it| it.unchanged),
-        "set_aside": restored.map(|it| &it.set_aside),
+        "set_aside": restored.map(|it| &it.disarmed),
         "rescue": returned.and_then(|it| it.rescue.as_ref()).map(|it| it.id),
     })
 }

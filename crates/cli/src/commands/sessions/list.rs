@@ -37,8 +37,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .filter(|listed| {
             args.status
                 .as_ref()
-                .map_or(args.all || !listed.standing.is_archived(), |status| {
-                    listed.standing.as_str() == status
+                .map_or(args.all || !listed.status.is_archived(), |status| {
+                    listed.status.as_str() == status
                 })
         })
         .collect();
@@ -59,17 +59,17 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     let now = env.clock.now();
-    let row = |listed: &sessions::Listed| {
+    let row = |listed: &sessions::ListedSession| {
         let summary = &listed.summary;
         let mut row = vec![
             summary.name.to_string(),
             match waits.get(&summary.id) {
-                Some((_, of)) => format!("{}, {}", listed.standing, timestamp::suspended(of)),
-                None => listed.standing.to_string(),
+                Some((_, of)) => format!("{}, {}", listed.status, timestamp::suspended(of)),
+                None => listed.status.to_string(),
             },
             format!(
                 "{} ago",
-                segno_core::time::human(now.since(summary.updated_at))
+                segno_core::time::format_duration(now.since(summary.updated_at))
             ),
             summary.run.to_string(),
             summary.kind.to_string(),

@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let relocated = relocate::relocate(&env, &summary, &folder).await?;
     let (from, to) = match &relocated {
         Relocated::Moved { from, to } => (from, to),
-        Relocated::There => (&summary.workspace, &summary.workspace),
+        Relocated::Unchanged => (&summary.workspace, &summary.workspace),
     };
     if args.json {
         json_line(&json!({
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     let verb = match relocated {
         Relocated::Moved { .. } => "works in",
-        Relocated::There => "works already in",
+        Relocated::Unchanged => "works already in",
     };
     stdout_line(&format!(
         "{} ({}) {verb} {}",

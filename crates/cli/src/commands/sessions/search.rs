@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use segno_engine::search::{self, Find, Query, Who};
+use segno_engine::search::{self, Author, Match, Query};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     })
     .await?;
     drop(progress_line);
-    for find in &found.finds {
+    for find in &found.matches {
         if args.json {
             json_line(&shape(find));
         } else {
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     if args.json {
         return Ok(ExitCode::SUCCESS);
     }
-    if found.finds.is_empty() {
+    if found.matches.is_empty() {
         let elsewhere = if args.all {
             ""
         } else {
@@ -76,26 +76,26 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         };
         stdout_line(&format!("nothing found{elsewhere}"));
     }
-    if found.unlisted > 0 {
-        let more = text::number(found.unlisted);
+    if found.not_listed > 0 {
+        let more = text::number(found.not_listed);
         stdout_line(&format!("{more} more: `--limit N` shows them"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn author_word(who: Who) -> &'static str {
+fn author_word(who: Author) -> &'static str {
     match who {
-        Who::Question => "question",
-        Who::Person => "person",
-        Who::Program => "program",
-        Who::Agent => "agent",
-        Who::Tool => "tool",
+        Author::Question => "question",
+        Author::Person => "person",
+        Author::Program => "program",
+        Author::Agent => "agent",
+        Author::Tool => "tool",
     }
 }
 
-fn print_find(find: &Find) {
+fn print_find(find: &Match) {
     let who = match find.who {
-        Who::Agent => find.agent.as_str(),
+        Author::Agent => find.agent.as_str(),
         _ => author_word(find.who),
     };
     let line = format!(
@@ -105,7 +105,7 @@ fn print_find(find: &Find) {
     stdout_line(&text::sanitize(&line));
 }
 
-fn shape(find: &Find) -> serde_json::Value {
+fn shape(find: &Match) -> serde_json::Value {
     json!({
         "v": 1,
         "kind": "find",

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use segno_core::session::Status;
 use segno_core::state::Chat;
-use segno_engine::sessions::{self, ShownStep, StepStanding};
-use segno_engine::talk::Talk;
+use segno_engine::conversations::Conversation;
+use segno_engine::sessions::{self, StepDetails, StepStatus};
 
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
@@ -39,9 +39,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let field =
         |name: &str, value: &str| stdout_line(&format!("{name:<10} {}", text::sanitize(value)));
     field("session", &format!("{} ({})", summary.name, summary.id));
-    field("status", shown.listed.standing.as_str());
+    field("status", shown.listed.status.as_str());
     field("kind", summary.kind.as_str());
-    if let (Some(owner), Status::Running) = (&shown.listed.lease.owner, shown.listed.standing) {
+    if let (Some(owner), Status::Running) = (&shown.listed.lease.owner, shown.listed.status) {
         field(
             "owner",
             &format!(
@@ -99,9 +99,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     for artifact in state.artifacts.keys() {
         field("artifact", artifact);
     }
-    for talk in &shown.talks {
+    for talk in &shown.conversations {
         field("agent", &conversation(talk));
-        if let Some(words) = &talk.last {
+        if let Some(words) = &talk.last_message {
             field("last words", words);
         }
     }
@@ -109,7 +109,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         stdout_line("");
         steps(&shown.steps, args.all);
     }
-    if shown.listed.standing.is_resumable() && shown.listed.standing != Status::Running {
+    if shown.listed.status.is_resumable() && shown.listed.status != Status::Running {
         let command = match state.chat {
             Some(_) => "chat --session",
             None => "resume",
@@ -140,8 +140,8 @@ fn exchanges(chat: &Chat) -> String {
 }
 
 /// Describes a conversation of a CLI agent in one line.
-fn conversation(talk: &Talk) -> String {
-    let Talk {
+fn conversation(talk: &Conversation) -> String {
+    let Conversation {
         program,
         native,
         path,
@@ -161,9 +161,9 @@ fn conversation(talk: &Talk) -> String {
 }
 
 /// Prints the steps as a tree. Paths are printed in full, so that they can be copied.
-fn steps(steps: &[ShownStep], all: bool) {
+fn steps(steps: &[StepDetails], all: bool) {
     let paths = steps.iter().map(|step| {
-        let finished = step.standing == StepStanding::Finished;
+        let finished = step.status == StepStatus::Finished;
         (step.path.as_str(), finished)
     });
     let has_turns = steps.iter().any(|step| step.turns > 0);
@@ -201,11 +201,11 @@ fn steps(steps: &[ShownStep], all: bool) {
         .for_each(|line| stdout_line(line));
 }
 
-fn cells(step: &ShownStep) -> Vec<String> {
-    let note = match &step.standing {
-        StepStanding::Failed(failure) => failure.message.clone(),
-        StepStanding::Unknown => "whether it took effect is unknown".into(),
-        StepStanding::Discarded => "to be run again: its question changed".into(),
+fn cells(step: &StepDetails) -> Vec<String> {
+    let note = match &step.status {
+        StepStatus::Failed(failure) => failure.message.clone(),
+        StepStatus::Unknown => "whether it took effect is unknown".into(),
+        StepStatus::Discarded => "to be run again: its question changed".into(),
         _ => String::new(),
     };
     let count = |n: u32| match n {
@@ -215,11 +215,12 @@ fn cells(step: &ShownStep) -> Vec<String> {
     vec![
         step.path.to_string(),
         step.agent.clone(),
-        shapes::step_status(&step.standing).replace('_', " "),
+        shapes::step_status(&step.status).replace('_', " "),
         step.attempts.to_string(),
         count(step.turns),
         count(step.tools),
-        step.elapsed.map_or(String::new(), segno_core::time::human),
+        step.elapsed
+            .map_or(String::new(), segno_core::time::format_duration),
         progress::spent(&step.usage),
         note,
     ]

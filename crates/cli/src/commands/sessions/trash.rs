@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segno_core::time::{Timestamp, human};
-use segno_engine::trash::{self, Sweep, Thrown};
-use segno_engine::{Error, World};
+use segno_core::time::{Timestamp, format_duration};
+use segno_engine::trash::{self, Sweep, TrashItem};
+use segno_engine::{Env, Error};
 use serde_json::{Value, json};
 
 use super::confirm;
@@ -66,30 +66,30 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-fn status(trashed: &Thrown) -> Option<&'static str> {
+fn status(trashed: &TrashItem) -> Option<&'static str> {
     trashed
         .summary
         .as_ref()
         .map(|summary| summary.status.as_str())
 }
 
-fn row(trashed: &Thrown, now: Timestamp, keep: Duration) -> Vec<String> {
+fn row(trashed: &TrashItem, now: Timestamp, keep: Duration) -> Vec<String> {
     let at = trashed.discarded.at;
     let left = at.after(keep).since(now);
     vec![
         trashed.name().to_string(),
         status(trashed).unwrap_or("damaged").to_owned(),
-        format!("{} ago", human(now.since(at))),
+        format!("{} ago", format_duration(now.since(at))),
         if left.is_zero() {
             "at the next cleanup".into()
         } else {
-            format!("in {}", human(left))
+            format!("in {}", format_duration(left))
         },
         trashed.discarded.session.to_string(),
     ]
 }
 
-fn trashed_json(trashed: &Thrown, keep: Duration) -> Value {
+fn trashed_json(trashed: &TrashItem, keep: Duration) -> Value {
     json!({
         "v": 1,
         "kind": "discarded",
@@ -102,7 +102,7 @@ fn trashed_json(trashed: &Thrown, keep: Duration) -> Value {
     })
 }
 
-async fn empty(args: &Args, env: &World, trashed: &[Thrown]) -> Result<ExitCode, Failure> {
+async fn empty(args: &Args, env: &Env, trashed: &[TrashItem]) -> Result<ExitCode, Failure> {
     let what = text::count(trashed.len() as u64, "session");
     let what = format!("{what} in the trash");
     if !args.json {
@@ -137,7 +137,7 @@ async fn empty(args: &Args, env: &World, trashed: &[Thrown]) -> Result<ExitCode,
 }
 
 /// Deletes these sessions for good.
-pub(super) async fn destroy(env: &World, trashed: &[Thrown]) -> Result<(), Error> {
+pub(super) async fn destroy(env: &Env, trashed: &[TrashItem]) -> Result<(), Error> {
     for trashed in trashed {
         env.store.destroy(trashed.discarded.session).await?;
     }
@@ -145,7 +145,7 @@ pub(super) async fn destroy(env: &World, trashed: &[Thrown]) -> Result<(), Error
 }
 
 /// Renders the deletion of a session in the trash as JSON.
-pub(super) fn deletion_json(trashed: &Thrown, deleted: bool) -> Value {
+pub(super) fn deletion_json(trashed: &TrashItem, deleted: bool) -> Value {
     json!({
         "v": 1,
         "kind": "deletion",
@@ -158,9 +158,9 @@ pub(super) fn deletion_json(trashed: &Thrown, deleted: bool) -> Value {
 }
 
 /// Deletes unreferenced blobs and prints the result.
-pub(super) async fn sweep_blobs(env: &World, json: bool) -> Result<(), Failure> {
+pub(super) async fn sweep_blobs(env: &Env, json: bool) -> Result<(), Failure> {
     match trash::sweep(env).await? {
-        Sweep::Blind(error) => stderr_line(&text::sanitize(&format!(
+        Sweep::Skipped(error) => stderr_line(&text::sanitize(&format!(
             "note: no blobs were removed, because not every session can be read: {error}"
         ))),
         Sweep::Done(swept) if json => {

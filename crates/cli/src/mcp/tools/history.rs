@@ -1,7 +1,7 @@
 //! MCP tools that read and search the history of a session.
 
 use segno_engine::details::{self, Category, Cursor};
-use segno_engine::search::{self, Find, Query};
+use segno_engine::search::{self, Match, Query};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) fn definitions() -> Vec<Tool> {
                 &json!({
                     "category": word("Of what", Category::ALL.iter().map(|category| category.as_str())),
                     "cursor": text("Where the page begins; the newest if you leave it out"),
-                    "limit": limit(details::MOST),
+                    "limit": limit(details::MAX_ITEMS),
                 }),
             ),
             effect: Effect::Reads,
@@ -59,7 +59,7 @@ pub(super) async fn read(bound: &BoundSession, value: Value) -> Result<Value, Fa
     let cursor = wanted.cursor.as_deref().map(str::parse::<Cursor>);
     let cursor = cursor.transpose();
     let cursor = cursor.map_err(|reason| Failure::usage(reason, None))?;
-    let limit = check_limit(wanted.limit, details::MOST)?;
+    let limit = check_limit(wanted.limit, details::MAX_ITEMS)?;
     let (env, summary) = bound.session().await?;
     let page = details::read(env, &summary, wanted.category, cursor, limit).await?;
     Ok(json!({
@@ -90,7 +90,7 @@ pub(super) async fn search(bound: &BoundSession, value: Value) -> Result<Value, 
         limit,
     };
     let found = search::search(env, &query, |_, _| {}).await?;
-    let shape = |find: &Find| {
+    let shape = |find: &Match| {
         json!({
             "at": find.at,
             "step": find.path,
@@ -99,8 +99,8 @@ pub(super) async fn search(bound: &BoundSession, value: Value) -> Result<Value, 
             "snippet": find.snippet,
         })
     };
-    let finds: Vec<Value> = found.finds.iter().map(shape).collect();
-    Ok(json!({"finds": finds, "unlisted": found.unlisted}))
+    let finds: Vec<Value> = found.matches.iter().map(shape).collect();
+    Ok(json!({"finds": finds, "unlisted": found.not_listed}))
 }
 
 fn check_limit(limit: Option<usize>, most: usize) -> Result<usize, Failure> {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use segno_core::memo::{
-    Decision, Feedback, Matter, Memo, MemoId, Phase, Progress, Resolution, Severity, Tests, Todo,
-    Trouble, Written,
+use segno_core::note::{
+    Decision, DecisionType, ErrorNote, Feedback, Note, NoteId, Phase, Progress, Resolution,
+    Severity, Tests, Todo, WrittenNote,
 };
-use segno_engine::memos::{self, Noted, Wish};
+use segno_engine::notes::{self, Change, Recorded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ pub(super) fn definitions() -> Vec<Tool> {
                     "text": text("What was chosen"),
                     "why": text("Why"),
                     "alternatives": texts("What was not chosen"),
-                    "type": word("What it is about; `approach` if you leave it out", Matter::ALL.iter().map(|word| word.as_str())),
+                    "type": word("What it is about; `approach` if you leave it out", DecisionType::ALL.iter().map(|word| word.as_str())),
                 }),
             ),
         ),
@@ -152,7 +152,7 @@ struct DecisionGiven {
     why: Option<String>,
     #[serde(default)]
     alternatives: Vec<String>,
-    r#type: Option<Matter>,
+    r#type: Option<DecisionType>,
 }
 
 pub(super) async fn decision(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
@@ -163,12 +163,12 @@ pub(super) async fn decision(bound: &BoundSession, value: Value) -> Result<Value
         r#type,
     } = parse_args(value)?;
     let decision = Decision {
-        matter: r#type.unwrap_or(Matter::Approach),
+        decision_type: r#type.unwrap_or(DecisionType::Approach),
         text,
         why,
         alternatives,
     };
-    write(bound, Memo::Decision(decision).into()).await
+    write(bound, Note::Decision(decision).into()).await
 }
 
 #[derive(Deserialize)]
@@ -189,32 +189,32 @@ pub(super) async fn error(bound: &BoundSession, value: Value) -> Result<Value, F
         resolution,
         notes,
     } = parse_args(value)?;
-    let error = Trouble {
-        sort: r#type.unwrap_or_else(|| "error".to_owned()),
+    let error = ErrorNote {
+        kind: r#type.unwrap_or_else(|| "error".to_owned()),
         text,
         subject,
         resolution: resolution.unwrap_or(Resolution::Unresolved),
         notes,
     };
-    write(bound, Memo::Error(error).into()).await
+    write(bound, Note::Error(error).into()).await
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Resolved {
-    memo: MemoId,
+    memo: NoteId,
     resolution: Option<Resolution>,
     notes: Option<String>,
 }
 
 pub(super) async fn resolve(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
     let resolved: Resolved = parse_args(value)?;
-    let Memo::Error(mut error) = read_note(bound, resolved.memo).await? else {
+    let Note::Error(mut error) = read_note(bound, resolved.memo).await? else {
         return Err(wrong_type(resolved.memo, "error"));
     };
     error.resolution = resolved.resolution.unwrap_or(Resolution::Fixed);
     error.notes = resolved.notes.or(error.notes);
-    correct(bound, resolved.memo, Memo::Error(error)).await
+    correct(bound, resolved.memo, Note::Error(error)).await
 }
 
 #[derive(Deserialize)]
@@ -238,22 +238,22 @@ pub(super) async fn feedback(bound: &BoundSession, value: Value) -> Result<Value
         comments: given.comments,
         addressed: given.addressed,
     };
-    write(bound, Memo::Feedback(feedback).into()).await
+    write(bound, Note::Feedback(feedback).into()).await
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Addressed {
-    memo: MemoId,
+    memo: NoteId,
 }
 
 pub(super) async fn address(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
     let Addressed { memo } = parse_args(value)?;
-    let Memo::Feedback(mut feedback) = read_note(bound, memo).await? else {
+    let Note::Feedback(mut feedback) = read_note(bound, memo).await? else {
         return Err(wrong_type(memo, "feedback"));
     };
     feedback.addressed = true;
-    correct(bound, memo, Memo::Feedback(feedback)).await
+    correct(bound, memo, Note::Feedback(feedback)).await
 }
 
 #[derive(Deserialize)]
@@ -266,13 +266,13 @@ struct TodoGiven {
 pub(super) async fn add_todo(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
     let TodoGiven { text, progress } = parse_args(value)?;
     let progress = progress.unwrap_or(Progress::Pending);
-    write(bound, Memo::Todo(Todo { text, progress }).into()).await
+    write(bound, Note::Todo(Todo { text, progress }).into()).await
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TodoChanged {
-    memo: MemoId,
+    memo: NoteId,
     progress: Option<Progress>,
     text: Option<String>,
 }
@@ -282,14 +282,14 @@ pub(super) async fn update_todo(bound: &BoundSession, value: Value) -> Result<Va
     if changed.progress.is_none() && changed.text.is_none() {
         return Err(Failure::usage("nothing is to change", None));
     }
-    let Memo::Todo(todo) = read_note(bound, changed.memo).await? else {
+    let Note::Todo(todo) = read_note(bound, changed.memo).await? else {
         return Err(wrong_type(changed.memo, "todo"));
     };
     let todo = Todo {
         text: changed.text.unwrap_or(todo.text),
         progress: changed.progress.unwrap_or(todo.progress),
     };
-    correct(bound, changed.memo, Memo::Todo(todo)).await
+    correct(bound, changed.memo, Note::Todo(todo)).await
 }
 
 #[derive(Deserialize)]
@@ -317,27 +317,27 @@ pub(super) async fn tests(bound: &BoundSession, value: Value) -> Result<Value, F
         failed: given.failed,
         summary: given.summary,
     };
-    write(bound, Memo::Tests(tests).into()).await
+    write(bound, Note::Tests(tests).into()).await
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Withdrawn {
-    memo: MemoId,
+    memo: NoteId,
     reason: Option<String>,
 }
 
 pub(super) async fn withdraw(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
     let Withdrawn { memo, reason } = parse_args(value)?;
-    append(bound, Wish::Withdraw { memo, reason }).await
+    append(bound, Change::Withdraw { memo, reason }).await
 }
 
-async fn write(bound: &BoundSession, written: Written) -> Result<Value, Failure> {
-    append(bound, Wish::Write(vec![written])).await
+async fn write(bound: &BoundSession, written: WrittenNote) -> Result<Value, Failure> {
+    append(bound, Change::Write(vec![written])).await
 }
 
-async fn correct(bound: &BoundSession, id: MemoId, memo: Memo) -> Result<Value, Failure> {
-    let corrected = Written {
+async fn correct(bound: &BoundSession, id: NoteId, memo: Note) -> Result<Value, Failure> {
+    let corrected = WrittenNote {
         corrects: Some(id),
         ..memo.into()
     };
@@ -345,30 +345,31 @@ async fn correct(bound: &BoundSession, id: MemoId, memo: Memo) -> Result<Value, 
 }
 
 /// Reads the current version of a note.
-async fn read_note(bound: &BoundSession, id: MemoId) -> Result<Memo, Failure> {
+async fn read_note(bound: &BoundSession, id: NoteId) -> Result<Note, Failure> {
     let (env, summary) = bound.session().await?;
-    let handoff = memos::handoff(env, &summary).await?;
-    Ok(memos::find(&handoff, &summary, id)?)
+    let handoff = notes::merged(env, &summary).await?;
+    Ok(notes::get(&handoff, &summary, id)?)
 }
 
-fn wrong_type(id: MemoId, wanted: &str) -> Failure {
+fn wrong_type(id: NoteId, wanted: &str) -> Failure {
     let message = format!(
         "{id} is of sort {}, and one of sort {wanted} is wanted",
-        id.sort
+        id.kind
     );
     Failure::usage(message, None)
 }
 
-async fn append(bound: &BoundSession, request: Wish) -> Result<Value, Failure> {
+async fn append(bound: &BoundSession, request: Change) -> Result<Value, Failure> {
     let _turn = bound.write_order.lock().await;
     let (env, summary) = bound.session().await?;
-    let noted = memos::note_within(env, &summary, bound.author(), request, STORE_TIMEOUT).await?;
+    let noted =
+        notes::record_and_wait(env, &summary, bound.author(), request, STORE_TIMEOUT).await?;
     Ok(match noted {
-        Noted::Written(names) => match names.first() {
+        Recorded::Written(names) => match names.first() {
             Some(name) => json!({"kept": true, "memo": name}),
             None => json!({"kept": true}),
         },
-        Noted::Posted => json!({
+        Recorded::Posted => json!({
             "kept": true,
             "note": "it is safe, and the session's run takes it up when it can; its name is not known yet",
         }),

@@ -2,7 +2,7 @@
 
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::StopMode;
-use segno_engine::{checkpoint, claim, history, memos, pause};
+use segno_engine::{checkpoint, history, lease, notes, pause};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ pub(super) async fn checkpoint(bound: &BoundSession, value: Value) -> Result<Val
     let reason = env.redactor.redact(&reason).into_owned();
     let reason: String = reason.chars().take(MAX_CHARS).collect();
     let note = format!("{}: {reason}", bound.agent_label());
-    let taken = checkpoint::take(env, &summary, Trigger::Manual, Some(note), &|_, _| {}).await?;
+    let taken = checkpoint::create(env, &summary, Trigger::Manual, Some(note), &|_, _| {}).await?;
     Ok(json!({
         "checkpoint": taken.manifest.id,
         "files": taken.captured.files,
@@ -104,7 +104,7 @@ pub(super) async fn pause(bound: &BoundSession, value: Value) -> Result<Value, F
         by: bound.agent_label(),
         reason: Some(reason),
     };
-    pause::ask(env, &summary, request).await?;
+    pause::request(env, &summary, request).await?;
     Ok(json!({"asked": true, "note": what}))
 }
 
@@ -113,8 +113,8 @@ pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, 
     let (env, summary) = bound.session().await?;
     let lease = env.store.lease(summary.id).await;
     let lease = lease.map_err(segno_engine::Error::from)?;
-    let state = history::look(env, summary.id).await?;
-    let handoff = memos::handoff(env, &summary).await?;
+    let state = history::load_state(env, summary.id).await?;
+    let handoff = notes::merged(env, &summary).await?;
     let in_flight: Vec<String> = state
         .in_flight()
         .map(|(path, _)| path.to_string())
@@ -125,7 +125,7 @@ pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, 
         "session": summary.id,
         "name": summary.name,
         "workspace": summary.workspace,
-        "status": claim::standing(env, &summary, &lease),
+        "status": lease::effective_status(env, &summary, &lease),
         "run": state.run,
         "reason": stopped.and_then(|stopped| stopped.reason.as_deref()),
         "steps_finished": state.finished,
@@ -133,10 +133,10 @@ pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, 
         "waits_for_person": questions,
         "usage": shapes::usage(&state.usage),
         "memos": {
-            "decisions": handoff.decisions.standing().count(),
-            "errors": handoff.errors.standing().count(),
-            "feedback": handoff.feedback.standing().count(),
-            "todos": handoff.todos.standing().count(),
+            "decisions": handoff.decisions.active().count(),
+            "errors": handoff.errors.active().count(),
+            "feedback": handoff.feedback.active().count(),
+            "todos": handoff.todos.active().count(),
         },
     }))
 }

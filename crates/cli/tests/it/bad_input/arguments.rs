@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use segno_testkit::sandbox::{Sandbox, finish};
+use segno_testkit::sandbox::{Sandbox, run_to_end};
 
 use crate::bad_input::assert_nothing_stored;
 use crate::commands::{failing_chain, session_statuses, shown};
@@ -135,11 +135,11 @@ fn arguments_that_are_not_utf_8_are_refused() {
     ] {
         let mut command = sandbox.command(words);
         command.arg(bad);
-        finish(command).refused(2, &["invalid UTF-8"]);
+        run_to_end(command).refused(2, &["invalid UTF-8"]);
     }
     let mut command = sandbox.command(&["run"]);
     command.arg(OsStr::from_bytes(b"\xff.yaml"));
-    finish(command).refused(12, &["\u{fffd}.yaml", "No such file"]);
+    run_to_end(command).refused(12, &["\u{fffd}.yaml", "No such file"]);
     assert_nothing_stored(&sandbox);
 }
 
@@ -198,7 +198,7 @@ fn invalid_numbers_of_days_are_refused() {
             "--max-age-days",
             "18446744073709551615",
         ])
-        .good();
+        .expect_success();
     assert_eq!(session_statuses(&sandbox).len(), 1);
 }
 
@@ -250,7 +250,7 @@ fn a_secret_in_a_wrong_argument_is_not_shown() {
         "canary-Zq7Xw2Lm9Rt4Vb8Kc3Np6Ys1Hd5",
     ]);
     command.env("MY_API_TOKEN", "canary-Zq7Xw2Lm9Rt4Vb8Kc3Np6Ys1Hd5");
-    let output = finish(command).refused(2, &["NAME=VALUE"]);
+    let output = run_to_end(command).refused(2, &["NAME=VALUE"]);
     assert!(!output.stderr.contains("canary"), "{}", output.stderr);
 }
 
@@ -263,7 +263,9 @@ fn validate_cannot_control_the_terminal() {
         sandbox.work().join("a\u{1b}[31m.yaml"),
     )
     .unwrap();
-    let output = sandbox.segno(&["validate", "a\u{1b}[31m.yaml"]).good();
+    let output = sandbox
+        .segno(&["validate", "a\u{1b}[31m.yaml"])
+        .expect_success();
     assert!(!output.stdout.contains('\u{1b}'), "{:?}", output.stdout);
 }
 
@@ -273,7 +275,7 @@ fn taken_name_is_refused_with_a_hint() {
     scripted(&sandbox, &["input: x"], "default: {text: fine}");
     sandbox
         .segno(&["run", "chain.yaml", "--name", "mine"])
-        .good();
+        .expect_success();
     sandbox
         .segno(&["run", "chain.yaml", "--name", "mine"])
         .refused(17, &["mine", "[S0102]", "hint:"]);

@@ -14,7 +14,7 @@ fn unknown_setting_is_reported_by_name() {
     ] {
         let sandbox = sandbox();
         sandbox.configure(content);
-        let output = sandbox.segno(&["status"]).good();
+        let output = sandbox.segno(&["status"]).expect_success();
         assert!(output.stderr.contains("config.toml"), "{}", output.stderr);
         assert!(output.stderr.contains(key), "{}", output.stderr);
         assert!(
@@ -57,7 +57,7 @@ fn world_writable_settings_are_refused() {
         .segno(&["status"])
         .refused(2, &["config.toml", "others may write to it", "[C0102]"]);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    sandbox.segno(&["status"]).good();
+    sandbox.segno(&["status"]).expect_success();
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn settings_that_are_not_a_file_are_refused() {
 fn settings_beside_the_spec_are_not_read() {
     let sandbox = sandbox();
     sandbox.write("config.toml", "[lease]\nttl_ms = \"evil\"\n");
-    let output = sandbox.segno(&["status"]).good();
+    let output = sandbox.segno(&["status"]).expect_success();
     assert_eq!(output.stderr, "");
 }
 

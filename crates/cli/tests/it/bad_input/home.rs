@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use segno_testkit::sandbox::{Sandbox, finish};
+use segno_testkit::sandbox::{Sandbox, run_to_end};
 
 use crate::commands::{failing_chain, root, session_statuses};
 use crate::sandbox;
@@ -14,14 +14,14 @@ use crate::sandbox;
 #[track_caller]
 fn python(sandbox: &Sandbox, script: &str) {
     let mut command = Command::new("python3");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
     }
     command
         .args(["-c", script])
         .arg(sandbox.home().join("segno.db"));
-    finish(command).good();
+    run_to_end(command).expect_success();
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_home_below_a_file_is_named() {
     sandbox.write("file", "");
     let mut command = sandbox.command(&["sessions", "list"]);
     command.env("SEGNO_HOME", sandbox.work().join("file/home"));
-    let output = finish(command);
+    let output = run_to_end(command);
     assert!(!output.status.success());
     assert!(
         output.stderr.contains("file/home") && output.stderr.contains("Not a directory"),
@@ -51,7 +51,7 @@ fn as_nobody(sandbox: &Sandbox) -> Command {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = Command::new("setpriv");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     command.arg(binary);
     command
@@ -68,7 +68,7 @@ fn home_without_permission_is_named() {
     }
     fs::set_permissions(&home, fs::Permissions::from_mode(0o000)).unwrap();
     command.args(["sessions", "list"]);
-    let output = finish(command);
+    let output = run_to_end(command);
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
     assert!(!output.status.success());
     let home_path = home.display().to_string();
@@ -104,12 +104,12 @@ fn home_of_another_user_is_refused() {
         return;
     }
     let sandbox = sandbox();
-    sandbox.segno(&["status"]).good();
+    sandbox.segno(&["status"]).expect_success();
     fs::set_permissions(sandbox.home(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = as_nobody(&sandbox);
     command.arg("status");
     let home = sandbox.home().display().to_string();
-    finish(command).refused(12, &[&home, "is not safe", "belongs to user 0", "[F0104]"]);
+    run_to_end(command).refused(12, &[&home, "is not safe", "belongs to user 0", "[F0104]"]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_relative_home_is_refused() {
     let sandbox = sandbox();
     let mut command = sandbox.command(&["status"]);
     command.env("SEGNO_HOME", "state");
-    finish(command).refused(
+    run_to_end(command).refused(
         2,
         &[
             "SEGNO_HOME",
@@ -139,7 +139,7 @@ fn missing_home_is_refused_with_a_hint() {
         if let Some(home) = home {
             command.env("HOME", home);
         }
-        finish(command).refused(2, &["SEGNO_HOME", "HOME", "[C0101]", "export SEGNO_HOME="]);
+        run_to_end(command).refused(2, &["SEGNO_HOME", "HOME", "[C0101]", "export SEGNO_HOME="]);
     }
     assert_eq!(fs::read_dir(sandbox.work()).unwrap().count(), 0);
 }
@@ -149,7 +149,7 @@ fn default_home_is_in_the_users_state_folder() {
     let sandbox = sandbox();
     let mut command = sandbox.command(&["status"]);
     command.env_remove("SEGNO_HOME");
-    finish(command).good();
+    run_to_end(command).expect_success();
     assert!(root(&sandbox).join(".local/state/segno/segno.db").exists());
 }
 
@@ -235,7 +235,7 @@ fn folder_name_that_is_not_utf_8_creates_no_other_folder() {
     }
     let mut command = sandbox.command(&["run", "chain.yaml"]);
     command.current_dir(&folder);
-    let output = finish(command);
+    let output = run_to_end(command);
     assert!(!sandbox.work().join("bad\u{fffd}").exists(), "{output:?}");
 }
 
@@ -246,7 +246,7 @@ fn foreign_database_is_left_unchanged() {
     let file = sandbox.home().join("segno.db");
     let mut command = Command::new("sqlite3");
     command.arg(&file).arg("CREATE TABLE theirs (x)");
-    finish(command).good();
+    run_to_end(command).expect_success();
     let before = fs::read(&file).unwrap();
     sandbox
         .segno(&["status"])
@@ -281,6 +281,6 @@ fn commands_that_store_nothing_need_no_home() {
     ] {
         let mut command = sandbox.command(words);
         command.env_remove("SEGNO_HOME").env_remove("HOME");
-        finish(command).good();
+        run_to_end(command).expect_success();
     }
 }

@@ -21,5 +21,5 @@ use crate::commands::session_statuses;
 #[track_caller]
 fn assert_nothing_stored(sandbox: &Sandbox) {
     assert!(session_statuses(sandbox).is_empty());
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }

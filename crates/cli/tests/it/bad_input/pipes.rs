@@ -2,18 +2,18 @@
 
 use std::process::Command;
 
-use segno_testkit::sandbox::{Said, Sandbox, finish};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end};
 
 use crate::commands::{failing_chain, session_statuses, waiting_chain};
 use crate::sandbox;
 
 /// Runs a line of shell, in which `segno` is the binary.
-fn shell(sandbox: &Sandbox, line: &str) -> Said {
+fn shell(sandbox: &Sandbox, line: &str) -> ProcessOutput {
     let mut command = Command::new("sh");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     command.env("SEGNO", sandbox.binary());
     command.args(["-c", &format!("segno() {{ \"$SEGNO\" \"$@\"; }}\n{line}")]);
-    finish(command)
+    run_to_end(command)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn run_with_closed_pipes_completes_and_is_stored() {
             "{end}"
         );
         assert_eq!(sandbox.read("artifacts/out.txt").len(), 2048, "{end}");
-        sandbox.segno(&["doctor"]).good();
+        sandbox.segno(&["doctor"]).expect_success();
     }
 }
 
@@ -84,13 +84,13 @@ fn follower_ends_when_its_reader_closes_the_pipe() {
     let (live, _) = crate::commands::start_waiting(&sandbox, &[]);
     let line = "{ segno logs -f --json; echo $? > code; } | head -n 2 > /dev/null";
     let mut command = Command::new("sh");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     command.env("SEGNO", sandbox.binary());
     command.args(["-c", &format!("segno() {{ \"$SEGNO\" \"$@\"; }}\n{line}")]);
     let child = command.spawn().unwrap();
     // The follower notices the closed pipe only when it writes something new.
     sandbox.write("go", "");
-    live.finish().good();
-    segno_testkit::sandbox::wait(child);
+    live.finish().expect_success();
+    segno_testkit::sandbox::wait_for_output(child);
     assert_eq!(sandbox.read("code"), "0\n");
 }

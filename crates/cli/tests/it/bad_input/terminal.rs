@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use segno_testkit::sandbox::{Sandbox, chain, finish, until};
+use segno_testkit::sandbox::{Sandbox, chain_spec, run_to_end, wait_until};
 
 use crate::commands::{failing_chain, root};
 use crate::sandbox;
@@ -16,7 +16,7 @@ struct Terminal<'a> {
 impl Terminal<'_> {
     fn tmux(&self, words: &[&str]) -> String {
         let mut command = Command::new("tmux");
-        self.sandbox.furnish(&mut command);
+        self.sandbox.set_env(&mut command);
         command
             .env("SEGNO", self.sandbox.binary())
             .env("TERM", "screen-256color");
@@ -25,7 +25,7 @@ impl Terminal<'_> {
             .arg(root(self.sandbox).join("tmux"))
             .args(["-f", "/dev/null"])
             .args(words);
-        finish(command).good().stdout
+        run_to_end(command).expect_success().stdout
     }
 
     /// Starts a line in a terminal of this size, which stays open afterwards.
@@ -50,7 +50,7 @@ impl Terminal<'_> {
     /// Runs the line and returns what the screen shows.
     fn screen(&self, columns: u16, line: &str) -> String {
         self.begin(columns, 60, line);
-        until("the line has run", || {
+        wait_until("the line has run", || {
             self.sandbox.work().join("over").exists()
         });
         let screen = self.tmux(&["capture-pane", "-p"]);
@@ -62,7 +62,7 @@ impl Drop for Terminal<'_> {
     fn drop(&mut self) {
         self.sandbox.write("closed", "");
         let mut command = Command::new("tmux");
-        self.sandbox.furnish(&mut command);
+        self.sandbox.set_env(&mut command);
         command
             .arg("-S")
             .arg(root(self.sandbox).join("tmux"))
@@ -74,7 +74,7 @@ impl Drop for Terminal<'_> {
 /// Everything that a line of shell writes to its terminal, byte by byte.
 fn typescript(sandbox: &Sandbox, line: &str) -> String {
     let mut command = Command::new("script");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     command
         .env("SEGNO", sandbox.binary())
         .env("TERM", "xterm")
@@ -82,7 +82,7 @@ fn typescript(sandbox: &Sandbox, line: &str) -> String {
     command
         .args(["-q", "-e", "-c", line])
         .arg(root(sandbox).join("typescript"));
-    finish(command);
+    run_to_end(command);
     let bytes = fs::read(root(sandbox).join("typescript")).unwrap();
     String::from_utf8(bytes).unwrap()
 }
@@ -118,12 +118,12 @@ fn questions_are_asked_at_the_terminal() {
     crate::commands::write_asking_workflow(&sandbox);
     let terminal = Terminal { sandbox: &sandbox };
     terminal.begin(80, 24, "segno run report.yaml");
-    until("the question stands there", || {
+    wait_until("the question stands there", || {
         let screen = terminal.tmux(&["capture-pane", "-p"]);
         screen.contains("It says: the tide\nPublish it?\n>")
     });
     terminal.tmux(&["send-keys", "yes", "Enter"]);
-    until("the run is over", || sandbox.work().join("over").exists());
+    wait_until("the run is over", || sandbox.work().join("over").exists());
     let screen = terminal.tmux(&["capture-pane", "-p"]);
     assert!(screen.contains("published"), "{screen}");
     assert_eq!(sandbox.calls(), ["steps/0", "steps/2"]);
@@ -146,13 +146,13 @@ fn wide_terminal_shows_the_live_line() {
     crate::commands::waiting_chain(&sandbox, 2, 1);
     let terminal = Terminal { sandbox: &sandbox };
     terminal.begin(80, 24, "segno run chain.yaml");
-    until("the live line shows the second step", || {
+    wait_until("the live line shows the second step", || {
         terminal
             .tmux(&["capture-pane", "-p"])
             .contains(" 1/2 steps · steps/1 a ")
     });
     sandbox.write("go", "");
-    until("the run is over", || sandbox.work().join("over").exists());
+    wait_until("the run is over", || sandbox.work().join("over").exists());
     let screen = terminal.tmux(&["capture-pane", "-p"]);
     assert!(!screen.contains("1/2 steps"), "{screen}");
     assert!(screen.contains("answer of steps/1"), "{screen}");
@@ -161,13 +161,13 @@ fn wide_terminal_shows_the_live_line() {
 #[test]
 fn agent_output_cannot_control_the_terminal() {
     let sandbox = sandbox();
-    sandbox.script(
+    sandbox.write_script(
         "agent.sh",
         "#!/bin/sh\ncat > /dev/null\nprintf 'a\\033[2Jb\\033]0;title\\007c\\033]52;c;ZXZpbA==\\007d\\302\\23331me\\342\\200\\256f\\n' | tee /dev/stderr\n[ -e well ] || exit 1\n",
     );
     sandbox.write(
         "chain.yaml",
-        &chain(
+        &chain_spec(
             "{provider: command, command: [./agent.sh], failure_policy: {retries: 0}}",
             2,
         ),
@@ -189,7 +189,9 @@ fn agent_output_cannot_control_the_terminal() {
         assert_harmless(&typescript(&sandbox, &format!("\"$SEGNO\" {command}")));
     }
     // A file gets the text unchanged.
-    sandbox.segno(&["run", "chain.yaml", "--force"]).good();
+    sandbox
+        .segno(&["run", "chain.yaml", "--force"])
+        .expect_success();
     assert!(sandbox.read("artifacts/out.txt").contains('b'));
 }
 

@@ -3,18 +3,18 @@
 use std::ops::Deref;
 
 use segno_testkit::model::{Call, Part, Role, Script, Turn, conversation};
-use segno_testkit::programs::{Agent, Program, Workshop};
-use segno_testkit::sandbox::{Said, until};
+use segno_testkit::programs::{Agent, AgentFixture, Program};
+use segno_testkit::sandbox::{ProcessOutput, wait_until};
 
 use crate::segno;
 
 /// CLI agents, and the scripts with which their models answer the messages of a chat.
-struct ChatFixture(Workshop);
+struct ChatFixture(AgentFixture);
 
 impl Deref for ChatFixture {
-    type Target = Workshop;
+    type Target = AgentFixture;
 
-    fn deref(&self) -> &Workshop {
+    fn deref(&self) -> &AgentFixture {
         &self.0
     }
 }
@@ -47,13 +47,20 @@ const THREE: &str = "And now? [script:three]";
 impl ChatFixture {
     /// A fixture with one exchange in a new chat called `talk`.
     fn opened_with(agent: Agent, message: &str) -> Self {
-        let fixture = Self(Workshop::new(segno(), scripts(), "all"));
-        let words = ["chat", "--agent", agent.word(), "--name", "talk", message];
-        fixture.segno(&words).good();
+        let fixture = Self(AgentFixture::new(segno(), scripts(), "all"));
+        let words = [
+            "chat",
+            "--agent",
+            agent.cli_name(),
+            "--name",
+            "talk",
+            message,
+        ];
+        fixture.segno(&words).expect_success();
         fixture
     }
 
-    fn say(&self, message: &str) -> Said {
+    fn say(&self, message: &str) -> ProcessOutput {
         self.segno(&["chat", "--session", "talk", message])
     }
 
@@ -69,7 +76,7 @@ impl ChatFixture {
 
     /// The ids of the conversations, and the resume strategy of each exchange.
     fn conversations(&self) -> (Vec<String>, Vec<String>) {
-        self.opened("talk").into_iter().unzip()
+        self.deref().conversations("talk").into_iter().unzip()
     }
 }
 
@@ -77,7 +84,7 @@ impl ChatFixture {
 fn agent_continues_its_own_conversation_across_messages() {
     for agent in Agent::ALL {
         let fixture = ChatFixture::opened_with(agent, ONE);
-        let output = fixture.say(THREE).good();
+        let output = fixture.say(THREE).expect_success();
         assert!(output.stdout.contains("That is all."), "{output:?}");
         assert!(!output.stderr.contains("cannot simply go on"), "{output:?}");
         let (names, strategies) = fixture.conversations();
@@ -93,17 +100,17 @@ fn agent_continues_its_own_conversation_across_messages() {
         assert!(last.contains(THREE) && !last.contains("Ada"), "{last}");
         let shown = fixture
             .segno(&["sessions", "show", "talk", "--json"])
-            .good();
+            .expect_success();
         let chat = &shown.json()[0]["chat"];
         assert_eq!(chat["turns"], 3, "{agent:?} {chat}");
         assert_eq!(chat["tool_calls"], 1, "{agent:?} {chat}");
         assert_eq!(chat["native"], names[0].as_str());
         assert!(chat["usage"]["input_tokens"].as_u64() > Some(0), "{chat}");
         assert_eq!(
-            std::fs::read_to_string(fixture.stage.work().join("looked")).unwrap(),
+            std::fs::read_to_string(fixture.agent_sandbox.work().join("looked")).unwrap(),
             "looked\n"
         );
-        fixture.is_quiet();
+        fixture.wait_until_idle();
     }
 }
 
@@ -112,8 +119,13 @@ fn agent_without_its_transcript_receives_the_history() {
     for agent in Agent::ALL {
         let fixture = ChatFixture::opened_with(agent, ONE);
         let (names, _) = fixture.conversations();
-        std::fs::remove_file(agent.record(&fixture.stage, &names[0]).unwrap()).unwrap();
-        let output = fixture.say(THREE).good();
+        std::fs::remove_file(
+            agent
+                .transcript_path(&fixture.agent_sandbox, &names[0])
+                .unwrap(),
+        )
+        .unwrap();
+        let output = fixture.say(THREE).expect_success();
         assert!(output.stdout.contains("That is all."), "{output:?}");
         let warned = output
             .stderr
@@ -128,7 +140,7 @@ fn agent_without_its_transcript_receives_the_history() {
             assert!(last.contains(words), "{agent:?} {words}: {last}");
         }
         // The next message continues the new conversation.
-        fixture.say("Once more. [script:three]").good();
+        fixture.say("Once more. [script:three]").expect_success();
         let (names, strategies) = fixture.conversations();
         assert_eq!((&names[1], strategies[2].as_str()), (&names[2], "native"));
     }
@@ -140,12 +152,12 @@ fn clear_starts_a_new_conversation() {
         let fixture = ChatFixture::opened_with(agent, ONE);
         fixture
             .segno(&["chat", "--session", "talk", "--clear"])
-            .good();
+            .expect_success();
         let shown = fixture
             .segno(&["sessions", "show", "talk", "--json"])
-            .good();
+            .expect_success();
         assert!(shown.json()[0]["chat"]["native"].is_null());
-        fixture.say(THREE).good();
+        fixture.say(THREE).expect_success();
         let (names, strategies) = fixture.conversations();
         assert_ne!(names[0], names[1], "{agent:?}");
         assert_eq!(strategies, ["-", "-"]);
@@ -161,8 +173,9 @@ fn clear_starts_a_new_conversation() {
 fn killed_mid_command(agent: Agent) -> ChatFixture {
     let fixture = ChatFixture::opened_with(agent, ONE);
     let child = fixture.start(&["chat", "--session", "talk", TWO]);
-    until("the slow command runs and is written down", || {
-        fixture.stage.work().join("begun").exists() && fixture.written_down("talk", "sleep 1")
+    wait_until("the slow command runs and is written down", || {
+        fixture.agent_sandbox.work().join("begun").exists()
+            && fixture.is_persisted("talk", "sleep 1")
     });
     fixture.kill(child);
     fixture
@@ -172,20 +185,20 @@ fn killed_mid_command(agent: Agent) -> ChatFixture {
 fn killed_exchange_resumes_its_conversation() {
     for agent in Agent::ALL {
         let fixture = killed_mid_command(agent);
-        let output = fixture.segno(&["resume", "talk"]).good();
+        let output = fixture.segno(&["resume", "talk"]).expect_success();
         assert!(output.stdout.contains("It is done."), "{output:?}");
         let (names, strategies) = fixture.conversations();
         assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
         assert_eq!(strategies, ["-", "native", "native"]);
-        assert_eq!(fixture.server.paid("one"), [0, 1], "{agent:?}");
-        assert_eq!(fixture.server.paid("two"), [0, 1], "{agent:?}");
-        let ended = fixture.entries("talk", "exchange_ended");
+        assert_eq!(fixture.server.paid_turns("one"), [0, 1], "{agent:?}");
+        assert_eq!(fixture.server.paid_turns("two"), [0, 1], "{agent:?}");
+        let ended = fixture.events("talk", "exchange_ended");
         assert_eq!(ended.len(), 2);
         assert_eq!(ended[1]["ending"], "end_turn");
         // Nothing is paid for twice, no matter how often the chat is resumed.
-        fixture.segno(&["resume", "talk"]).good();
-        assert_eq!(fixture.server.paid("two"), [0, 1]);
-        fixture.is_quiet();
+        fixture.segno(&["resume", "talk"]).expect_success();
+        assert_eq!(fixture.server.paid_turns("two"), [0, 1]);
+        fixture.wait_until_idle();
     }
 }
 
@@ -194,12 +207,17 @@ fn killed_exchange_without_transcript_receives_the_history() {
     for agent in Agent::ALL {
         let fixture = killed_mid_command(agent);
         let (names, _) = fixture.conversations();
-        std::fs::remove_file(agent.record(&fixture.stage, &names[0]).unwrap()).unwrap();
-        let output = fixture.segno(&["resume", "talk"]).good();
+        std::fs::remove_file(
+            agent
+                .transcript_path(&fixture.agent_sandbox, &names[0])
+                .unwrap(),
+        )
+        .unwrap();
+        let output = fixture.segno(&["resume", "talk"]).expect_success();
         assert!(output.stdout.contains("It is done."), "{output:?}");
         let (_, strategies) = fixture.conversations();
         assert_eq!(strategies, ["-", "native", "compiled"]);
-        assert_eq!(fixture.server.paid("one"), [0, 1], "{agent:?}");
+        assert_eq!(fixture.server.paid_turns("one"), [0, 1], "{agent:?}");
         let sent = conversation(&fixture.server.request("two", 1).unwrap());
         let sent = format!("{sent:?}");
         for words in ["I am Ada.", "You are Ada.", "Do it.", "sleep 1"] {
@@ -212,9 +230,9 @@ fn killed_exchange_without_transcript_receives_the_history() {
 fn new_message_is_accepted_after_a_kill() {
     for agent in Agent::ALL {
         let fixture = killed_mid_command(agent);
-        let output = fixture.say(THREE).good();
+        let output = fixture.say(THREE).expect_success();
         assert!(output.stdout.contains("That is all."), "{output:?}");
-        let ended = fixture.entries("talk", "exchange_ended");
+        let ended = fixture.events("talk", "exchange_ended");
         let endings: Vec<_> = ended.iter().map(|entry| &entry["ending"]).collect();
         assert_eq!(endings, ["end_turn", "left", "end_turn"]);
         assert_eq!(ended[1]["tool_calls"], 1, "{ended:?}");
@@ -229,19 +247,19 @@ fn new_message_is_accepted_after_a_kill() {
 #[test]
 fn max_turns_ends_the_cli_agent() {
     for agent in Agent::ALL {
-        let fixture = ChatFixture(Workshop::new(segno(), scripts(), "all"));
-        let words = ["chat", "--agent", agent.word(), "--name", "talk"];
+        let fixture = ChatFixture(AgentFixture::new(segno(), scripts(), "all"));
+        let words = ["chat", "--agent", agent.cli_name(), "--name", "talk"];
         let output = fixture
             .segno(&[&words[..], &["--max-turns", "1", ONE]].concat())
-            .good();
+            .expect_success();
         assert!(output.stdout.contains("I look first."), "{output:?}");
         assert!(output.stderr.contains("answered 1 time,"), "{output:?}");
         assert_eq!(
-            fixture.entries("talk", "exchange_ended")[0]["ending"],
+            fixture.events("talk", "exchange_ended")[0]["ending"],
             "max_turns"
         );
-        fixture.is_quiet();
-        let output = fixture.say(THREE).good();
+        fixture.wait_until_idle();
+        let output = fixture.say(THREE).expect_success();
         assert!(output.stdout.contains("That is all."), "{output:?}");
         let sent = conversation(&fixture.server.request("three", 0).unwrap());
         assert!(
@@ -253,7 +271,7 @@ fn max_turns_ends_the_cli_agent() {
 
 #[test]
 fn acp_agent_continues_its_session() {
-    let workshop = Workshop::new(segno(), scripts(), "all");
+    let workshop = AgentFixture::new(segno(), scripts(), "all");
     let words = Program::ClaudeAcp.words();
     let words: Vec<String> = words
         .iter()
@@ -269,11 +287,13 @@ fn acp_agent_continues_its_session() {
     let spec = spec.to_str().unwrap();
     let output = workshop
         .segno(&["chat", "--spec", spec, "--name", "talk", ONE])
-        .good();
+        .expect_success();
     assert!(output.stdout.contains("You are Ada."), "{output:?}");
-    let output = workshop.segno(&["chat", "--session", "talk", THREE]).good();
+    let output = workshop
+        .segno(&["chat", "--session", "talk", THREE])
+        .expect_success();
     assert!(output.stdout.contains("That is all."), "{output:?}");
-    let (names, strategies): (Vec<_>, Vec<_>) = workshop.opened("talk").into_iter().unzip();
+    let (names, strategies): (Vec<_>, Vec<_>) = workshop.conversations("talk").into_iter().unzip();
     assert_eq!(names[0], names[1]);
     assert_eq!(strategies, ["-", "native"]);
 }

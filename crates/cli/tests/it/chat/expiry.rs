@@ -1,6 +1,6 @@
 //! Idle chats: they expire, and can be reopened.
 
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 
 use super::{commanded, events, open, say, scripted, shown};
 use crate::commands::session_statuses;
@@ -12,8 +12,10 @@ fn expiring_after(seconds: u64) -> String {
 /// Runs `sessions cleanup` until the chat `talk` has expired.
 fn expire(sandbox: &segno_testkit::sandbox::Sandbox) {
     sandbox.configure(&expiring_after(1));
-    until("the chat has expired", || {
-        sandbox.segno(&["sessions", "cleanup", "--json"]).good();
+    wait_until("the chat has expired", || {
+        sandbox
+            .segno(&["sessions", "cleanup", "--json"])
+            .expect_success();
         shown(sandbox)["status"] == "expired"
     });
 }
@@ -21,28 +23,35 @@ fn expire(sandbox: &segno_testkit::sandbox::Sandbox) {
 #[test]
 fn idle_chat_is_archived_and_can_be_reopened() {
     let sandbox = commanded("");
-    open(&sandbox, "my name is Ada").good();
-    sandbox.segno(&["sessions", "cleanup"]).good();
+    open(&sandbox, "my name is Ada").expect_success();
+    sandbox.segno(&["sessions", "cleanup"]).expect_success();
     assert_eq!(shown(&sandbox)["status"], "paused", "it is young");
     expire(&sandbox);
     let listed = |words: &[&str]| {
         let output = sandbox.segno(&[&["sessions", "list", "--json"], words].concat());
-        output.good().json().len()
+        output.expect_success().json().len()
     };
     assert_eq!(listed(&[]), 0, "it is put away");
     assert_eq!(listed(&["--all"]), 1);
     assert_eq!(listed(&["--status", "expired"]), 1);
-    assert_eq!(sandbox.segno(&["status", "--json"]).good().json().len(), 0);
+    assert_eq!(
+        sandbox
+            .segno(&["status", "--json"])
+            .expect_success()
+            .json()
+            .len(),
+        0
+    );
     sandbox.segno(&["resume"]).refused(17, &[]);
     sandbox
         .segno(&["chat", "--continue", "x"])
         .refused(17, &["[R0145]"]);
     sandbox.configure(&expiring_after(3600));
-    sandbox.segno(&["resume", "talk"]).good();
+    sandbox.segno(&["resume", "talk"]).expect_success();
     assert_eq!(shown(&sandbox)["status"], "paused");
     expire(&sandbox);
     sandbox.configure(&expiring_after(3600));
-    say(&sandbox, "who am I?").good();
+    say(&sandbox, "who am I?").expect_success();
     assert!(sandbox.read("asked-1").contains("[user] my name is Ada"));
     assert_eq!(shown(&sandbox)["status"], "paused");
     let ends = events(&sandbox, "run_ended");
@@ -58,17 +67,19 @@ fn only_chats_expire_and_a_dry_run_changes_nothing() {
         .segno(&["run", "chain.yaml", "--name", "work"])
         .refused(10, &[]);
     sandbox.write("answers.yaml", "default: {text: fine}\n");
-    open(&sandbox, "hello").good();
+    open(&sandbox, "hello").expect_success();
     sandbox.configure(&expiring_after(1));
     let foreseen = || {
-        let output = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
+        let output = sandbox
+            .segno(&["sessions", "cleanup", "--dry-run"])
+            .expect_success();
         output.stdout.contains("chat talk would be archived")
     };
-    until("it is time", foreseen);
+    wait_until("it is time", foreseen);
     let pair = |name: &str, status: &str| (name.to_owned(), status.to_owned());
     let before = [pair("talk", "paused"), pair("work", "failed")];
     assert_eq!(session_statuses(&sandbox), before);
-    sandbox.segno(&["sessions", "cleanup"]).good();
+    sandbox.segno(&["sessions", "cleanup"]).expect_success();
     let after = [pair("talk", "expired"), pair("work", "failed")];
     assert_eq!(session_statuses(&sandbox), after);
 }
@@ -80,6 +91,6 @@ fn reopened_chat_answers_its_killed_exchange() {
     assert!(!output.status.success(), "{output:?}");
     expire(&sandbox);
     sandbox.write("go", "");
-    let output = sandbox.segno(&["resume", "talk"]).good();
+    let output = sandbox.segno(&["resume", "talk"]).expect_success();
     assert_eq!(output.stdout, "answer 0\n");
 }

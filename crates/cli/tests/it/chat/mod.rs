@@ -12,7 +12,7 @@ mod models;
 mod refusals;
 mod terminal;
 
-use segno_testkit::sandbox::{Said, Sandbox};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox};
 use serde_json::Value;
 
 use crate::sandbox;
@@ -30,7 +30,7 @@ fn scripted(answers: &str) -> Sandbox {
 /// with its number.
 fn commanded(body: &str) -> Sandbox {
     let sandbox = sandbox();
-    sandbox.script(
+    sandbox.write_script(
         "agent.sh",
         &format!(
             "#!/bin/sh\necho \"$SEGNO_RUN $SEGNO_ATTEMPT $SEGNO_STEP $SEGNO_STEP_ID a\" >> calls.log\nnumber=${{SEGNO_STEP#messages/}}\ncat > asked-$number\n{body}\necho \"answer $number\"\n"
@@ -51,24 +51,24 @@ fn spec(sandbox: &Sandbox, runtime: &str) {
 }
 
 /// Opens a chat called `talk` with this message.
-fn open(sandbox: &Sandbox, message: &str) -> Said {
+fn open(sandbox: &Sandbox, message: &str) -> ProcessOutput {
     sandbox.segno(&["chat", "--spec", "bot.yaml", "--name", "talk", message])
 }
 
 /// Sends a message in the chat `talk`.
-fn say(sandbox: &Sandbox, message: &str) -> Said {
+fn say(sandbox: &Sandbox, message: &str) -> ProcessOutput {
     sandbox.segno(&["chat", "--session", "talk", message])
 }
 
 /// `sessions show --json` of the chat `talk`.
 fn shown(sandbox: &Sandbox) -> Value {
     let output = sandbox.segno(&["sessions", "show", "talk", "--json"]);
-    output.good().json().remove(0)
+    output.expect_success().json().remove(0)
 }
 
 /// The events of one kind in the journal of `talk`.
 fn events(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
-    let output = sandbox.segno(&["logs", "talk", "--json"]).good();
+    let output = sandbox.segno(&["logs", "talk", "--json"]).expect_success();
     let own = output.json().into_iter();
     own.filter(|entry| entry["kind"] == kind).collect()
 }
@@ -78,8 +78,8 @@ fn chat_prints_only_the_answer_and_continues_by_name() {
     let sandbox = scripted(
         "answers: [{step: messages/0, text: one, usage: {input_tokens: 3, output_tokens: 2, cost_usd: 0.5}}]\ndefault: {text: two, usage: {input_tokens: 5, output_tokens: 1}}",
     );
-    assert_eq!(open(&sandbox, "hello").good().stdout, "one\n");
-    assert_eq!(say(&sandbox, "and then?").good().stdout, "two\n");
+    assert_eq!(open(&sandbox, "hello").expect_success().stdout, "one\n");
+    assert_eq!(say(&sandbox, "and then?").expect_success().stdout, "two\n");
     assert_eq!(sandbox.calls(), ["messages/0", "messages/1"]);
     let shown = shown(&sandbox);
     assert_eq!(shown["session_kind"], "chat");
@@ -94,16 +94,16 @@ fn chat_prints_only_the_answer_and_continues_by_name() {
     assert_eq!(chat["usage"]["input_tokens"], 8);
     assert_eq!(chat["usage"]["output_tokens"], 3);
     assert_eq!(chat["usage"]["cost_usd"], 0.5);
-    let status = sandbox.segno(&["status", "--json"]).good().json();
+    let status = sandbox.segno(&["status", "--json"]).expect_success().json();
     assert_eq!(status[0]["chat"]["messages"], 2);
 }
 
 #[test]
 fn json_output_is_one_line_with_the_usage() {
     let sandbox = scripted("default: {text: fine, usage: {input_tokens: 3, output_tokens: 2}}");
-    open(&sandbox, "hello").good();
+    open(&sandbox, "hello").expect_success();
     let output = sandbox.segno(&["chat", "--session", "talk", "more", "--json"]);
-    let lines = output.good().json();
+    let lines = output.expect_success().json();
     assert_eq!(lines.len(), 1, "{lines:?}");
     let line = &lines[0];
     assert_eq!(line["kind"], "exchange");
@@ -126,7 +126,7 @@ fn message_defaults_to_stdin() {
         let mut command = sandbox.command(words);
         let file = sandbox.write("message", "first line\nsecond line\n");
         command.stdin(std::fs::File::open(file).unwrap());
-        let output = segno_testkit::sandbox::finish(command).good();
+        let output = segno_testkit::sandbox::run_to_end(command).expect_success();
         assert_eq!(output.stdout, "answer 0\n");
         let asked = sandbox.read("asked-0");
         assert!(
@@ -139,8 +139,8 @@ fn message_defaults_to_stdin() {
 #[test]
 fn stateless_agent_receives_the_history_before_the_message() {
     let sandbox = commanded("");
-    open(&sandbox, "my name is Ada").good();
-    say(&sandbox, "who am I?").good();
+    open(&sandbox, "my name is Ada").expect_success();
+    say(&sandbox, "who am I?").expect_success();
     assert!(!sandbox.read("asked-0").contains("quoted"));
     let asked = sandbox.read("asked-1");
     let question = asked.find("[user] my name is Ada").unwrap();
@@ -156,24 +156,26 @@ fn chat_of_this_folder_continues_only_on_request() {
     for _ in 0..2 {
         sandbox
             .segno(&["chat", "--spec", "bot.yaml", "hello"])
-            .good();
+            .expect_success();
     }
     let names = crate::commands::session_statuses(&sandbox);
     let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["chat-2", "chat"]);
-    sandbox.segno(&["chat", "--continue", "more"]).good();
+    sandbox
+        .segno(&["chat", "--continue", "more"])
+        .expect_success();
     let output = sandbox.segno(&["sessions", "show", "chat-2", "--json"]);
-    assert_eq!(output.good().json()[0]["chat"]["messages"], 2);
+    assert_eq!(output.expect_success().json()[0]["chat"]["messages"], 2);
 }
 
 #[test]
 fn secret_in_a_message_or_answer_is_never_stored() {
     let secret = "sk-ant-api03-Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4";
     let sandbox = scripted(&format!("default: {{text: \"the key is {secret}\"}}"));
-    let output = open(&sandbox, &format!("use {secret}")).good();
+    let output = open(&sandbox, &format!("use {secret}")).expect_success();
     assert!(!output.stdout.contains(secret), "{output:?}");
     assert!(output.stderr.contains("looks like a secret"), "{output:?}");
-    say(&sandbox, "again").good();
+    say(&sandbox, "again").expect_success();
     for entry in std::fs::read_dir(sandbox.home()).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
@@ -189,13 +191,13 @@ fn secret_in_a_message_or_answer_is_never_stored() {
 #[test]
 fn fork_of_a_chat_knows_the_history() {
     let sandbox = commanded("");
-    open(&sandbox, "my name is Ada").good();
+    open(&sandbox, "my name is Ada").expect_success();
     sandbox
         .segno(&["sessions", "fork", "talk", "--name", "twin"])
-        .good();
+        .expect_success();
     let output = sandbox
         .segno(&["chat", "--session", "twin", "who am I?"])
-        .good();
+        .expect_success();
     assert_eq!(output.stdout, "answer 1\n");
     assert!(sandbox.read("asked-1").contains("[user] my name is Ada"));
     assert_eq!(shown(&sandbox)["chat"]["messages"], 1);

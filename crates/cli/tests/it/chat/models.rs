@@ -1,7 +1,7 @@
 //! Chats with API models: the requests that they receive.
 
-use segno_testkit::model::{Asked, ModelServer, Play};
-use segno_testkit::sandbox::{Said, Sandbox, finish, until};
+use segno_testkit::model::{ModelRequest, ModelResponse, ModelServer};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end, wait_until};
 use serde_json::{Value, json};
 
 use super::{events, shown};
@@ -29,21 +29,21 @@ fn command(sandbox: &Sandbox, words: &[&str]) -> std::process::Command {
     command
 }
 
-fn segno(sandbox: &Sandbox, words: &[&str]) -> Said {
-    finish(command(sandbox, words))
+fn segno(sandbox: &Sandbox, words: &[&str]) -> ProcessOutput {
+    run_to_end(command(sandbox, words))
 }
 
-fn open(sandbox: &Sandbox, message: &str, more: &[&str]) -> Said {
+fn open(sandbox: &Sandbox, message: &str, more: &[&str]) -> ProcessOutput {
     let words = ["chat", "--spec", "bot.yaml", "--name", "talk", message];
     segno(sandbox, &[&words, more].concat())
 }
 
-fn say(sandbox: &Sandbox, message: &str) -> Said {
+fn say(sandbox: &Sandbox, message: &str) -> ProcessOutput {
     segno(sandbox, &["chat", "--session", "talk", message])
 }
 
 /// The role and text of each message in a request, without the system prompt.
-fn sent(asked: &Asked) -> Vec<(String, String)> {
+fn sent(asked: &ModelRequest) -> Vec<(String, String)> {
     let messages = asked.body["messages"].as_array().unwrap();
     let words = |message: &Value| {
         let content = match &message["content"] {
@@ -82,12 +82,16 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn model_receives_the_history_as_messages() {
     for provider in APIS {
-        let server = ModelServer::start(|number, _| Play::Text(format!("answer {number}")));
+        let server =
+            ModelServer::start(|number, _| ModelResponse::Text(format!("answer {number}")));
         let sandbox = bot_sandbox(provider, &server, "");
-        assert_eq!(open(&sandbox, "one", &[]).good().stdout, "answer 0\n");
-        say(&sandbox, "two").good();
-        assert_eq!(say(&sandbox, "three").good().stdout, "answer 2\n");
-        let asked = server.asked();
+        assert_eq!(
+            open(&sandbox, "one", &[]).expect_success().stdout,
+            "answer 0\n"
+        );
+        say(&sandbox, "two").expect_success();
+        assert_eq!(say(&sandbox, "three").expect_success().stdout, "answer 2\n");
+        let asked = server.requests();
         assert_eq!(asked.len(), 3);
         let history = pairs(&[
             ("user", "one"),
@@ -108,9 +112,9 @@ fn calculating() -> ModelServer {
         let last = all.last().unwrap().to_string();
         if last.contains("calculate") {
             let input = json!({"expression": "6 * 7"});
-            Play::Tools("Let me see. ".into(), vec![("calculator".into(), input)])
+            ModelResponse::Tools("Let me see. ".into(), vec![("calculator".into(), input)])
         } else {
-            Play::Text("it is known".into())
+            ModelResponse::Text("it is known".into())
         }
     })
 }
@@ -122,9 +126,9 @@ fn tool_calls_and_results_stay_in_the_history() {
     for provider in APIS {
         let server = calculating();
         let sandbox = bot_sandbox(provider, &server, CALCULATOR);
-        open(&sandbox, "calculate", &[]).good();
-        say(&sandbox, "thanks").good();
-        let asked = server.asked();
+        open(&sandbox, "calculate", &[]).expect_success();
+        say(&sandbox, "thanks").expect_success();
+        let asked = server.requests();
         assert_eq!(asked.len(), 3);
         let history = sent(&asked[2]);
         let text = format!("{history:?}");
@@ -143,24 +147,24 @@ fn call_without_a_result_is_sent_as_unknown() {
     let server = ModelServer::start(|number, _| match number {
         0 => {
             let code = "open('begun', 'w').close(); import time; time.sleep(600)";
-            Play::Tools(
+            ModelResponse::Tools(
                 "Now. ".into(),
                 vec![("python_exec".into(), json!({"code": code}))],
             )
         }
-        _ => Play::Text("let me look".into()),
+        _ => ModelResponse::Text("let me look".into()),
     });
     let sandbox = bot_sandbox("anthropic", &server, "tools: {python: [python_exec]}\n");
     let words = ["chat", "--spec", "bot.yaml", "--name", "talk", "do it"];
     let mut child = command(&sandbox, &words).spawn().unwrap();
-    until("the program runs", || sandbox.work().join("begun").exists());
+    wait_until("the program runs", || sandbox.work().join("begun").exists());
     child.kill().unwrap();
     child.wait().unwrap();
     let kinds = |kind: &str| events(&sandbox, kind).len();
     assert_eq!((kinds("model_replied"), kinds("tool_finished")), (1, 0));
-    let output = say(&sandbox, "well?").good();
+    let output = say(&sandbox, "well?").expect_success();
     assert!(output.stderr.contains("outcome is unknown"), "{output:?}");
-    let asked = server.asked();
+    let asked = server.requests();
     let text = format!("{:?}", sent(asked.last().unwrap()));
     for words in [
         "Now. ",
@@ -172,8 +176,8 @@ fn call_without_a_result_is_sent_as_unknown() {
         assert!(text.contains(words), "{words}: {text}");
     }
     // This stays so: later requests do not drop it either.
-    say(&sandbox, "and now?").good();
-    let text = format!("{:?}", sent(server.asked().last().unwrap()));
+    say(&sandbox, "and now?").expect_success();
+    let text = format!("{:?}", sent(server.requests().last().unwrap()));
     assert!(
         text.contains("outcome of this tool call is unknown"),
         "{text}"
@@ -184,26 +188,26 @@ fn call_without_a_result_is_sent_as_unknown() {
 fn truncated_answer_is_continued_as_one_answer() {
     for provider in APIS {
         let server = ModelServer::start(|number, _| match number {
-            0 => Play::Long("Once upon ".into()),
-            1 => Play::Long("a time, ".into()),
-            2 => Play::Text("the end.".into()),
-            _ => Play::Text("yes".into()),
+            0 => ModelResponse::TokenLimit("Once upon ".into()),
+            1 => ModelResponse::TokenLimit("a time, ".into()),
+            2 => ModelResponse::Text("the end.".into()),
+            _ => ModelResponse::Text("yes".into()),
         });
         let sandbox = bot_sandbox(provider, &server, "");
-        let output = open(&sandbox, "a tale", &[]).good();
+        let output = open(&sandbox, "a tale", &[]).expect_success();
         assert_eq!(output.stdout, "Once upon a time, the end.\n");
-        let asked = server.asked();
+        let asked = server.requests();
         assert_eq!(asked.len(), 3);
         let last = sent(&asked[2]);
         assert_eq!(last[1], ("assistant".into(), "Once upon ".into()));
         assert!(last[2].1.contains("Continue it exactly where it stops"));
-        say(&sandbox, "really?").good();
+        say(&sandbox, "really?").expect_success();
         let history = pairs(&[
             ("user", "a tale"),
             ("assistant", "Once upon a time, the end."),
             ("user", "really?"),
         ]);
-        assert_eq!(sent(&server.asked()[3]), history, "{provider}");
+        assert_eq!(sent(&server.requests()[3]), history, "{provider}");
         let ended = events(&sandbox, "exchange_ended");
         assert_eq!(ended[0]["replies"], 3);
         assert_eq!(ended[0]["ending"], "end_turn");
@@ -213,9 +217,12 @@ fn truncated_answer_is_continued_as_one_answer() {
 #[test]
 fn max_turns_stops_a_model_and_the_chat_continues() {
     for (play, words) in [
-        (Play::Long("more ".into()), "more more more \n"),
         (
-            Play::Tools(
+            ModelResponse::TokenLimit("more ".into()),
+            "more more more \n",
+        ),
+        (
+            ModelResponse::Tools(
                 "hm ".into(),
                 vec![("calculator".into(), json!({"expression": "1 + 1"}))],
             ),
@@ -225,17 +232,17 @@ fn max_turns_stops_a_model_and_the_chat_continues() {
         let first = play.clone();
         let server = ModelServer::start(move |number, _| match number {
             0..3 => first.clone(),
-            _ => Play::Text("done".into()),
+            _ => ModelResponse::Text("done".into()),
         });
         let sandbox = bot_sandbox("anthropic", &server, CALCULATOR);
-        let output = open(&sandbox, "work", &["--max-turns", "3"]).good();
+        let output = open(&sandbox, "work", &["--max-turns", "3"]).expect_success();
         assert_eq!(output.stdout, words);
         assert!(output.stderr.contains("answered 3 times"), "{output:?}");
-        assert_eq!(server.asked().len(), 3, "not once more");
+        assert_eq!(server.requests().len(), 3, "not once more");
         let chat = shown(&sandbox)["chat"].clone();
         assert_eq!(chat["last_ending"], "max_turns");
-        assert_eq!(say(&sandbox, "go on").good().stdout, "done\n");
-        let text = format!("{:?}", sent(&server.asked()[3]));
+        assert_eq!(say(&sandbox, "go on").expect_success().stdout, "done\n");
+        let text = format!("{:?}", sent(&server.requests()[3]));
         assert!(
             !text.contains("unknown"),
             "every call has its result: {text}"
@@ -246,17 +253,17 @@ fn max_turns_stops_a_model_and_the_chat_continues() {
 
 #[test]
 fn default_limit_is_twenty_turns() {
-    let server = ModelServer::start(|_, _| Play::Long("x".into()));
+    let server = ModelServer::start(|_, _| ModelResponse::TokenLimit("x".into()));
     let sandbox = bot_sandbox("openai", &server, "");
-    open(&sandbox, "work", &[]).good();
-    assert_eq!(server.asked().len(), 20);
+    open(&sandbox, "work", &[]).expect_success();
+    assert_eq!(server.requests().len(), 20);
     let shown = shown(&sandbox);
     assert_eq!(shown["chat"]["max_turns"], 20);
 }
 
 #[test]
 fn oldest_messages_that_do_not_fit_are_excluded() {
-    let server = ModelServer::start(|_, _| Play::Text("fine".into()));
+    let server = ModelServer::start(|_, _| ModelResponse::Text("fine".into()));
     let sandbox = bot_sandbox("anthropic", &server, "");
     let letters = "abcdefghi";
     for (number, letter) in letters.chars().enumerate() {
@@ -268,10 +275,10 @@ fn oldest_messages_that_do_not_fit_are_excluded() {
         };
         let mut command = command(&sandbox, words);
         command.stdin(std::fs::File::open(file).unwrap());
-        finish(command).good();
+        run_to_end(command).expect_success();
     }
-    say(&sandbox, "and now?").good();
-    let sent = sent(server.asked().last().unwrap());
+    say(&sandbox, "and now?").expect_success();
+    let sent = sent(server.requests().last().unwrap());
     assert!(
         sent[0].1.contains("1 earlier messages are left out"),
         "{}",
@@ -290,14 +297,14 @@ fn oldest_messages_that_do_not_fit_are_excluded() {
 #[test]
 fn failed_continuation_resumes_where_it_stopped() {
     let server = ModelServer::start(|number, _| match number {
-        0 => Play::Long("Once upon ".into()),
-        1 => Play::HangUp,
-        _ => Play::Text("a time.".into()),
+        0 => ModelResponse::TokenLimit("Once upon ".into()),
+        1 => ModelResponse::HangUp,
+        _ => ModelResponse::Text("a time.".into()),
     });
     let sandbox = bot_sandbox("anthropic", &server, "");
     open(&sandbox, "a tale", &[]).refused(10, &[]);
-    let output = segno(&sandbox, &["resume", "talk"]).good();
+    let output = segno(&sandbox, &["resume", "talk"]).expect_success();
     assert_eq!(output.stdout, "Once upon a time.\n");
-    until("it was asked three times", || server.asked().len() == 3);
-    assert_eq!(sent(&server.asked()[2]).len(), 3);
+    wait_until("it was asked three times", || server.requests().len() == 3);
+    assert_eq!(sent(&server.requests()[2]).len(), 3);
 }

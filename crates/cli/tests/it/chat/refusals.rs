@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use segno_testkit::sandbox::wait;
+use segno_testkit::sandbox::wait_for_output;
 
 use super::{open, say, scripted, spec};
 use crate::commands::scripted as workflow;
@@ -18,7 +18,10 @@ fn chat_needs_a_named_agent() {
         "[chat]\nspec = \"{}\"\n",
         sandbox.work().join("bot.yaml").display()
     ));
-    assert_eq!(sandbox.segno(&["chat", "hello"]).good().stdout, "fine\n");
+    assert_eq!(
+        sandbox.segno(&["chat", "hello"]).expect_success().stdout,
+        "fine\n"
+    );
 }
 
 #[test]
@@ -42,7 +45,7 @@ fn unknown_agent_is_refused_with_the_known_ones() {
         .refused(2, &["several agents: bot, other", "[R0141]"]);
     sandbox
         .segno(&["chat", "--spec", "two.yaml", "--agent", "other", "hello"])
-        .good();
+        .expect_success();
     assert_eq!(sandbox.calls().len(), 1, "nobody else was asked");
 }
 
@@ -72,7 +75,7 @@ fn message_over_one_megabyte_is_refused() {
         let mut child = command.spawn().unwrap();
         // A chat that has read enough closes the pipe.
         let _ = child.stdin.take().unwrap().write_all(&vec![b'a'; bytes]);
-        let output = wait(child);
+        let output = wait_for_output(child);
         assert_eq!(output.code(), code, "{bytes} {output:?}");
         assert_eq!(output.stderr.contains("[R0143]"), code == 2, "{output:?}");
     }
@@ -86,7 +89,7 @@ fn message_that_is_not_utf_8_is_refused() {
     std::fs::write(&file, b"caf\xe9").unwrap();
     let mut command = sandbox.command(&["chat", "--spec", "bot.yaml"]);
     command.stdin(std::fs::File::open(file).unwrap());
-    segno_testkit::sandbox::finish(command).refused(2, &["stdin is not UTF-8"]);
+    segno_testkit::sandbox::run_to_end(command).refused(2, &["stdin is not UTF-8"]);
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn workflow_refuses_messages() {
     workflow(&sandbox, &["input: one"], "default: {text: fine}");
     sandbox
         .segno(&["run", "chain.yaml", "--name", "talk"])
-        .good();
+        .expect_success();
     say(&sandbox, "hello").refused(17, &["no chat but of kind workflow", "[R0144]"]);
     sandbox
         .segno(&["chat", "--continue", "hello"])
@@ -114,9 +117,9 @@ fn failed_exchange_is_reported_and_can_be_resumed() {
         "better.yaml",
         "ledger: calls.log\ndefault: {text: better}\n",
     );
-    let output = sandbox.segno(&["resume", "talk"]).good();
+    let output = sandbox.segno(&["resume", "talk"]).expect_success();
     assert_eq!(output.stdout, "better\n");
-    assert_eq!(say(&sandbox, "more").good().stdout, "better\n");
+    assert_eq!(say(&sandbox, "more").expect_success().stdout, "better\n");
     let calls = ["messages/0", "messages/0", "messages/0", "messages/1"];
     assert_eq!(sandbox.calls(), calls);
 }

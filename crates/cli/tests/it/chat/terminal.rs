@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use segno_testkit::sandbox::{Sandbox, finish, until};
+use segno_testkit::sandbox::{Sandbox, run_to_end, wait_until};
 
 use super::{commanded, events, scripted, shown};
 use crate::commands::root;
@@ -47,7 +47,7 @@ impl<'a> Terminal<'a> {
 
     fn tmux(&self, words: &[&str]) -> String {
         let mut command = Command::new("tmux");
-        self.sandbox.furnish(&mut command);
+        self.sandbox.set_env(&mut command);
         command
             .env("SEGNO", self.sandbox.binary())
             .env("TERM", "screen-256color")
@@ -55,7 +55,7 @@ impl<'a> Terminal<'a> {
             .arg(&self.socket)
             .args(["-f", "/dev/null"])
             .args(words);
-        finish(command).good().stdout
+        run_to_end(command).expect_success().stdout
     }
 
     fn screen(&self) -> String {
@@ -66,7 +66,7 @@ impl<'a> Terminal<'a> {
     #[track_caller]
     fn wait_for(&self, times: usize, words: &str) {
         let begins = |line: &&str| line.starts_with(words.trim_end());
-        until(&format!("{words:?} is shown {times} times"), || {
+        wait_until(&format!("{words:?} is shown {times} times"), || {
             self.screen().lines().filter(begins).count() >= times
         });
     }
@@ -85,7 +85,7 @@ impl<'a> Terminal<'a> {
     /// Waits until segno has ended, and returns its exit code as `wait_for_exit N`.
     #[track_caller]
     fn wait_for_exit(&self) -> String {
-        until("segno has ended", || {
+        wait_until("segno has ended", || {
             self.sandbox.read("over").ends_with('\n')
         });
         self.sandbox.read("over").trim().to_owned()
@@ -96,7 +96,7 @@ impl Drop for Terminal<'_> {
     fn drop(&mut self) {
         self.sandbox.write("closed", "");
         let mut command = Command::new("tmux");
-        self.sandbox.furnish(&mut command);
+        self.sandbox.set_env(&mut command);
         command.arg("-S").arg(&self.socket).arg("kill-server");
         let _ = command.output();
     }
@@ -111,7 +111,7 @@ fn typed_messages_are_answered_until_the_user_quits() {
         let terminal = Terminal::start(&sandbox, CHAT);
         terminal.type_line("hello");
         terminal.wait_for(1, "answer 0");
-        until("it waits for the person", || {
+        wait_until("it waits for the person", || {
             shown(&sandbox)["status"] == "waiting"
         });
         terminal.type_line("/nothing");
@@ -168,7 +168,7 @@ fn ctrl_c_stops_an_answer_and_keeps_the_chat() {
     let sandbox = commanded("if [ $number = 0 ]; then echo $$ > agent.pid; sleep 600; fi");
     let terminal = Terminal::start(&sandbox, CHAT);
     terminal.type_line("slow");
-    until("the agent is at work", || {
+    wait_until("the agent is at work", || {
         sandbox.read("agent.pid").ends_with('\n')
     });
     terminal.key("C-c");
@@ -195,7 +195,9 @@ fn cleared_messages_are_not_sent_but_stay_in_the_journal() {
     terminal.wait_for(1, "answer 1");
     assert!(!sandbox.read("asked-1").contains("Ada"));
     assert_eq!(events(&sandbox, "chat_cleared").len(), 1);
-    let output = sandbox.segno(&["sessions", "search", "Ada"]).good();
+    let output = sandbox
+        .segno(&["sessions", "search", "Ada"])
+        .expect_success();
     assert!(output.stdout.contains("talk"), "{output:?}");
 }
 
@@ -203,7 +205,7 @@ fn cleared_messages_are_not_sent_but_stay_in_the_journal() {
 fn reopened_chat_answers_its_killed_exchange() {
     let sandbox = commanded("if [ ! -e go ]; then echo $$ > agent.pid; sleep 600; fi");
     let mut child = sandbox.start(&["chat", "--spec", "bot.yaml", "--name", "talk", "hello"]);
-    until("the agent is at work", || {
+    wait_until("the agent is at work", || {
         sandbox.read("agent.pid").ends_with('\n')
     });
     child.kill().unwrap();
@@ -229,7 +231,7 @@ fn idle_prompt_pauses_the_chat() {
     let terminal = Terminal::start(&sandbox, CHAT);
     terminal.type_line("hello");
     terminal.wait_for(1, "answer 0");
-    until("it is paused", || shown(&sandbox)["status"] == "paused");
+    wait_until("it is paused", || shown(&sandbox)["status"] == "paused");
     terminal.type_line("still there");
     terminal.wait_for(1, "answer 1");
     assert_eq!(shown(&sandbox)["chat"]["messages"], 2);
@@ -263,7 +265,7 @@ fn assert_signal_restores_terminal(from: &str, then: &[&str]) {
     terminal.type_line("hello");
     terminal.wait_for(1, "answer 0");
     if from == "waiting" {
-        until("it waits", || shown(&sandbox)["status"] == from);
+        wait_until("it waits", || shown(&sandbox)["status"] == from);
     }
     let pane = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
     let children = Command::new("pgrep")

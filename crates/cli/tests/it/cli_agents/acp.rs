@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 
 use segno_testkit::model::{Script, files, standard, standard_files};
-use segno_testkit::programs::{Program, Workshop};
-use segno_testkit::sandbox::until;
+use segno_testkit::programs::{AgentFixture, Program};
+use segno_testkit::sandbox::wait_until;
 use serde_json::Value;
 
 use crate::segno;
@@ -14,14 +14,14 @@ pub(super) const ADAPTERS: [Program; 2] = [Program::ClaudeAcp, Program::CodexAcp
 
 /// A workflow and the agents that execute it.
 pub(super) struct WorkflowFixture {
-    workshop: Workshop,
+    workshop: AgentFixture,
     spec: PathBuf,
 }
 
 impl Deref for WorkflowFixture {
-    type Target = Workshop;
+    type Target = AgentFixture;
 
-    fn deref(&self) -> &Workshop {
+    fn deref(&self) -> &AgentFixture {
         &self.workshop
     }
 }
@@ -42,7 +42,7 @@ impl WorkflowFixture {
         permissions: &str,
         spec: impl Fn(&str) -> String,
     ) -> Self {
-        let workshop = Workshop::new(segno(), scripts, permissions);
+        let workshop = AgentFixture::new(segno(), scripts, permissions);
         let spec = spec(&workshop.server.host());
         Self {
             spec: workshop.sandbox.write("task.yaml", &spec),
@@ -54,10 +54,10 @@ impl WorkflowFixture {
     fn standard(adapter: Program, permissions: &str) -> Self {
         let script = standard();
         let marker = script.marker();
-        let workshop = Workshop::new(segno(), [script], permissions);
+        let workshop = AgentFixture::new(segno(), [script], permissions);
         let runtime = format!("provider: acp, command: {}", argv(adapter));
         Self {
-            spec: workshop.task(&runtime, &marker),
+            spec: workshop.write_task(&runtime, &marker),
             workshop,
         }
     }
@@ -68,12 +68,12 @@ impl WorkflowFixture {
 
     /// The journal's events of one kind.
     pub(super) fn events(&self, kind: &str) -> Vec<Value> {
-        self.entries("task", kind)
+        self.workshop.events("task", kind)
     }
 
     /// The agents' ids of their conversations, each with its resume strategy.
     pub(super) fn opened(&self) -> Vec<(String, String)> {
-        self.workshop.opened("task")
+        self.workshop.conversations("task")
     }
 
     /// All messages in the journal, as JSON.
@@ -104,9 +104,12 @@ impl WorkflowFixture {
     fn killed(adapter: Program) -> Self {
         let fixture = Self::standard(adapter, "all");
         let child = fixture.start(&["run", fixture.spec(), "--json"]);
-        until("the slow command runs and is written down", || {
-            fixture.stage.signs().contains(&"slow".to_owned())
-                && fixture.written_down("task", "sleep 1")
+        wait_until("the slow command runs and is written down", || {
+            fixture
+                .agent_sandbox
+                .started_commands()
+                .contains(&"slow".to_owned())
+                && fixture.is_persisted("task", "sleep 1")
                 && fixture.message_text().contains("[standard:4]")
         });
         fixture.kill(child);
@@ -116,9 +119,12 @@ impl WorkflowFixture {
     /// Asserts that the files are those of an undisturbed run, that each turn was paid once, and
     /// that no process is left.
     fn assert_done(&self) {
-        assert_eq!(files(&self.stage.work()), standard_files());
-        assert_eq!(self.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        self.is_quiet();
+        assert_eq!(files(&self.agent_sandbox.work()), standard_files());
+        assert_eq!(
+            self.server.paid_turns("standard"),
+            [0, 1, 2, 3, 4, 5, 6, 7, 8]
+        );
+        self.wait_until_idle();
     }
 }
 
@@ -126,7 +132,7 @@ impl WorkflowFixture {
 fn acp_agent_messages_are_in_the_journal() {
     for adapter in ADAPTERS {
         let fixture = WorkflowFixture::standard(adapter, "all");
-        let output = fixture.segno(&["run", fixture.spec()]).good();
+        let output = fixture.segno(&["run", fixture.spec()]).expect_success();
         let words = "Done: the plan, three files and a count.";
         assert!(output.stdout.contains(words), "{output:?}");
         fixture.assert_done();
@@ -157,13 +163,13 @@ fn acp_agent_messages_are_in_the_journal() {
 fn acp_agent_resumes_its_session_after_a_kill() {
     for adapter in ADAPTERS {
         let fixture = WorkflowFixture::killed(adapter);
-        fixture.segno(&["resume", "task"]).good();
+        fixture.segno(&["resume", "task"]).expect_success();
         fixture.assert_done();
         let opened = fixture.opened();
         assert_eq!(opened.len(), 2, "{adapter:?} {opened:?}");
         assert_eq!(opened[1].1, "native", "{adapter:?}");
         assert_eq!(opened[0].0, opened[1].0, "the same session");
-        let prompt = fixture.told();
+        let prompt = fixture.user_messages();
         assert!(
             prompt.contains("was broken off") && prompt.contains("sleep 1"),
             "{adapter:?} {prompt}"
@@ -182,13 +188,15 @@ fn acp_agent_resumes_its_session_after_a_kill() {
 fn acp_agent_that_lost_its_session_gets_resume_context() {
     for adapter in ADAPTERS {
         let fixture = WorkflowFixture::killed(adapter);
-        fixture.segno(&["checkpoint", "create", "task"]).good();
+        fixture
+            .segno(&["checkpoint", "create", "task"])
+            .expect_success();
         let session_folder = match adapter {
-            Program::ClaudeAcp => fixture.stage.home().join(".claude"),
-            _ => fixture.stage.codex_home().join("sessions"),
+            Program::ClaudeAcp => fixture.agent_sandbox.home().join(".claude"),
+            _ => fixture.agent_sandbox.codex_home().join("sessions"),
         };
         std::fs::remove_dir_all(session_folder).unwrap();
-        let output = fixture.segno(&["resume", "task"]).good();
+        let output = fixture.segno(&["resume", "task"]).expect_success();
         fixture.assert_done();
         let opened = fixture.opened();
         assert_eq!(
@@ -197,7 +205,7 @@ fn acp_agent_that_lost_its_session_gets_resume_context() {
             "{adapter:?} {output:?}"
         );
         assert_ne!(opened[0].0, opened.last().unwrap().0, "another session");
-        let prompt = fixture.told();
+        let prompt = fixture.user_messages();
         for words in ["A place to work in. [standard:1]", "mkdir -p src"] {
             assert!(prompt.contains(words), "{adapter:?} {words}: {prompt}");
         }
@@ -212,6 +220,9 @@ fn acp_agent_without_approval_changes_nothing() {
         output.stderr.contains("was denied leave to use"),
         "{output:?}"
     );
-    assert!(files(&fixture.stage.work()).is_empty(), "{output:?}");
-    assert!(fixture.stage.signs().is_empty());
+    assert!(
+        files(&fixture.agent_sandbox.work()).is_empty(),
+        "{output:?}"
+    );
+    assert!(fixture.agent_sandbox.started_commands().is_empty());
 }

@@ -3,7 +3,7 @@
 
 use segno_testkit::model::{Call, Script, Turn, Usage, files};
 use segno_testkit::programs::Agent;
-use segno_testkit::sandbox::{until, wait};
+use segno_testkit::sandbox::{wait_for_output, wait_until};
 
 use super::Fixture;
 
@@ -55,7 +55,7 @@ impl Fixture {
 
     /// An agent that is ended between two turns may already have asked for the next one.
     fn assert_at_most_one_repeated_call(&self) {
-        let mut paid = self.server.paid("filling");
+        let mut paid = self.server.paid_turns("filling");
         let all = paid.len();
         paid.dedup();
         assert_eq!(paid, [0, 1, 2, 3]);
@@ -75,12 +75,12 @@ impl Fixture {
     /// Runs to the end and asserts that all three files exist, written in two conversations.
     fn assert_conversation_is_replaced(&self) {
         let child = self.start();
-        until("the third turn is held back", || {
-            self.server.holds("filling", 2)
+        wait_until("the third turn is held back", || {
+            self.server.is_held("filling", 2)
         });
-        until("a fresh conversation goes on", || self.opened().len() == 2);
+        wait_until("a fresh conversation goes on", || self.opened().len() == 2);
         self.server.release("filling", 2);
-        let output = wait(child).good();
+        let output = wait_for_output(child).expect_success();
         assert!(output.stdout.contains("Done with all three."), "{output:?}");
         assert!(
             output.stdout.contains("% of the agent's context is used"),
@@ -92,7 +92,7 @@ impl Fixture {
             .map(|(_, strategy)| strategy)
             .collect();
         assert_eq!(strategies, ["-", "compiled"], "{:?}", self.agent);
-        let files = files(&self.stage.work());
+        let files = files(&self.agent_sandbox.work());
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
         assert_eq!(names, ["one.txt", "three.txt", "two.txt"]);
         self.assert_at_most_one_repeated_call();
@@ -122,19 +122,21 @@ fn nearly_full_context_can_pause_the_session() {
             );
         let shown = fixture
             .segno(&["sessions", "show", "task", "--json"])
-            .good();
+            .expect_success();
         let usage = &shown.json()[0]["conversations"][0]["context"].clone();
         assert!(usage["percent"].as_u64() >= Some(85), "{agent:?} {usage}");
-        let status = fixture.segno(&["status", "--json"]).good();
+        let status = fixture.segno(&["status", "--json"]).expect_success();
         assert_eq!(&status.json()[0]["contexts"]["steps/0"], usage);
-        let plan = fixture.segno(&["resume", "task", "--plan"]).good();
+        let plan = fixture
+            .segno(&["resume", "task", "--plan"])
+            .expect_success();
         assert!(
             plan.stdout
                 .contains(&format!("compiled ({})", fixture.agent.provider())),
             "{plan:?}"
         );
         fixture.server.release("filling", 2);
-        let output = fixture.segno(&["resume", "task"]).good();
+        let output = fixture.segno(&["resume", "task"]).expect_success();
         assert!(output.stdout.contains("Done with all three."), "{output:?}");
         fixture.assert_at_most_one_repeated_call();
     }
@@ -167,7 +169,7 @@ fn reported_window_is_known_to_later_steps() {
     fixture.server.release("filling", 2);
     fixture
         .segno(&["run", fixture.spec.to_str().unwrap()])
-        .good();
+        .expect_success();
     let of_step = |step: &str| {
         let messages = fixture.events("agent_said");
         let own = messages.into_iter().filter(|event| event["path"] == step);

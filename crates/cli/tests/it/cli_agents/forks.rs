@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use segno_testkit::model::{Asked, Call, Role, Turn};
+use segno_testkit::model::{Call, ModelRequest, Role, Turn};
 
 use super::*;
 
@@ -47,20 +47,22 @@ impl Past {
     fn new(agent: Agent) -> Self {
         let fixture = Fixture::with(agent, stages());
         let mut child = fixture.start();
-        until("the third file is asked for", || {
-            fixture.server.holds("stages", 2) && fixture.written_down("task", "Two comes next.")
+        wait_until("the third file is asked for", || {
+            fixture.server.is_held("stages", 2) && fixture.is_persisted("task", "Two comes next.")
         });
         let created = fixture
             .segno(&["checkpoint", "create", "task", "--json"])
-            .good();
+            .expect_success();
         let checkpoint = created.json()[0]["checkpoint"].as_str().unwrap().to_owned();
         fixture.server.release("stages", 2);
-        until("the fourth file is asked for", || {
-            fixture.server.holds("stages", 3) && fixture.written_down("task", "Three follows.")
+        wait_until("the fourth file is asked for", || {
+            fixture.server.is_held("stages", 3) && fixture.is_persisted("task", "Three follows.")
         });
         child.kill().unwrap();
-        wait(child);
-        until("nothing runs", || fixture.stage.processes().is_empty());
+        wait_for_output(child);
+        wait_until("nothing runs", || {
+            fixture.agent_sandbox.processes().is_empty()
+        });
         fixture.server.release("stages", 3);
         let path = fixture.transcript();
         let transcript = std::fs::read(&path).unwrap();
@@ -68,7 +70,7 @@ impl Past {
             checkpoint,
             transcript: (path, transcript),
             journal: fixture.logs("task"),
-            asked: fixture.server.asked().len(),
+            asked: fixture.server.requests().len(),
             fixture,
         }
     }
@@ -92,7 +94,7 @@ impl Past {
     /// Asserts that the session itself resumes as if it had not been forked.
     fn assert_resumes(&self) {
         let fixture = &self.fixture;
-        fixture.segno(&["resume", "task"]).good();
+        fixture.segno(&["resume", "task"]).expect_success();
         assert_eq!(
             fixture.opened().last().unwrap().1,
             "native",
@@ -100,7 +102,12 @@ impl Past {
             fixture.agent
         );
         let all = number_files(&["one", "two", "three", "four"]);
-        assert_eq!(files(&fixture.stage.work()), all, "{:?}", fixture.agent);
+        assert_eq!(
+            files(&fixture.agent_sandbox.work()),
+            all,
+            "{:?}",
+            fixture.agent
+        );
     }
 
     /// The agent's id of the conversation.
@@ -109,9 +116,9 @@ impl Past {
     }
 
     /// The requests to the model since then that are about the task.
-    fn asked_since(&self) -> Vec<Asked> {
-        let asked = self.fixture.server.asked().split_off(self.asked);
-        let is_about = |asked: &Asked| asked.body.to_string().contains("One is first.");
+    fn asked_since(&self) -> Vec<ModelRequest> {
+        let asked = self.fixture.server.requests().split_off(self.asked);
+        let is_about = |asked: &ModelRequest| asked.body.to_string().contains("One is first.");
         asked.into_iter().filter(is_about).collect()
     }
 
@@ -119,7 +126,7 @@ impl Past {
     /// id.
     fn assert_resumed_from_checkpoint(&self, copy: &str) {
         let agent = self.fixture.agent;
-        let opened = self.fixture.workshop.opened(copy);
+        let opened = self.fixture.workshop.conversations(copy);
         let (id, strategy) = opened.last().unwrap();
         assert_eq!(strategy, "rehomed", "{agent:?} {opened:?}");
         let (native, asked) = (self.native(), self.asked_since());
@@ -155,11 +162,15 @@ impl Past {
 
 impl Fixture {
     fn logs(&self, session: &str) -> Vec<Value> {
-        self.segno(&["logs", session, "--json"]).good().json()
+        self.segno(&["logs", session, "--json"])
+            .expect_success()
+            .json()
     }
 
     fn names(&self) -> Vec<String> {
-        let listed = self.segno(&["sessions", "list", "--all", "--json"]).good();
+        let listed = self
+            .segno(&["sessions", "list", "--all", "--json"])
+            .expect_success();
         let name = |line: &Value| line["name"].as_str().unwrap().to_owned();
         let mut names: Vec<String> = listed.json().iter().map(name).collect();
         names.sort();
@@ -184,30 +195,30 @@ fn fork_has_the_files_and_conversation_of_its_checkpoint() {
             &past.checkpoint,
             "--json",
         ];
-        let made = fixture.segno(&fork).good().json().remove(0);
+        let made = fixture.segno(&fork).expect_success().json().remove(0);
         assert_eq!(made["name"], "task-fork");
-        let folder = fixture.stage.root().join("work-task-fork");
+        let folder = fixture.agent_sandbox.root().join("work-task-fork");
         assert_eq!(made["workspace"], text(&folder));
         assert_eq!(files(&folder), number_files(&["one", "two"]), "{agent:?}");
         past.assert_untouched();
         let plan = fixture
             .segno(&["resume", "task-fork", "--plan", "--json"])
-            .good();
+            .expect_success();
         assert_eq!(plan.json()[0]["steps"][0]["rung"], "rehomed", "{plan:?}");
-        let output = fixture.segno(&["resume", "task-fork"]).good();
+        let output = fixture.segno(&["resume", "task-fork"]).expect_success();
         assert!(output.stdout.contains("All four are there."), "{output:?}");
         let all = number_files(&["one", "two", "three", "four"]);
         assert_eq!(files(&folder), all, "{agent:?}");
         let left = number_files(&["one", "two", "three"]);
         assert_eq!(
-            files(&fixture.stage.work()),
+            files(&fixture.agent_sandbox.work()),
             left,
             "{agent:?}: the other folder"
         );
         past.assert_resumed_from_checkpoint("task-fork");
         past.assert_untouched();
         past.assert_resumes();
-        fixture.segno(&["doctor"]).good();
+        fixture.segno(&["doctor"]).expect_success();
     }
 }
 
@@ -216,7 +227,7 @@ fn concurrent_forks_do_not_disturb_each_other() {
     for agent in [Agent::Claude, Agent::Codex] {
         let past = Past::new(agent);
         let fixture = &past.fixture;
-        let folders = ["left", "right"].map(|name| fixture.stage.root().join(name));
+        let folders = ["left", "right"].map(|name| fixture.agent_sandbox.root().join(name));
         let start = |folder: &PathBuf| {
             let from = past.checkpoint.as_str();
             let words = ["resume", "task", "--from", from, "--into", text(folder)];
@@ -226,7 +237,7 @@ fn concurrent_forks_do_not_disturb_each_other() {
         };
         let both = folders.each_ref().map(start);
         for child in both {
-            let output = wait(child);
+            let output = wait_for_output(child);
             assert!(output.status.success(), "{agent:?} {output:?}");
         }
         let all = number_files(&["one", "two", "three", "four"]);
@@ -236,7 +247,7 @@ fn concurrent_forks_do_not_disturb_each_other() {
         assert_eq!(fixture.names(), ["task", "task-fork", "task-fork-2"]);
         let ids: Vec<String> = ["task", "task-fork", "task-fork-2"]
             .iter()
-            .map(|name| fixture.workshop.opened(name).pop().unwrap().0)
+            .map(|name| fixture.workshop.conversations(name).pop().unwrap().0)
             .collect();
         assert!(
             ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2],
@@ -254,7 +265,7 @@ fn resume_from_a_checkpoint_saves_the_files_it_replaces() {
         let fixture = &past.fixture;
         let back = ["resume", "task", "--from", &past.checkpoint];
         let plan = fixture.segno(&[&back[..], &["--plan", "--json"]].concat());
-        let plan = plan.good().json().remove(0);
+        let plan = plan.expect_success().json().remove(0);
         assert_eq!(plan["kind"], "fork_plan");
         assert_eq!(plan["steps"][0]["rung"], "rehomed", "{plan}");
         assert_eq!(
@@ -263,11 +274,11 @@ fn resume_from_a_checkpoint_saves_the_files_it_replaces() {
         );
         assert_eq!(fixture.names(), ["task"], "a plan does nothing");
         assert_eq!(
-            files(&fixture.stage.work()),
+            files(&fixture.agent_sandbox.work()),
             number_files(&["one", "two", "three"])
         );
         let output = fixture.segno(&[&back[..], &["--say", "Mind the gap."]].concat());
-        let output = output.good();
+        let output = output.expect_success();
         assert!(
             output.stdout.contains("forked task into task-fork"),
             "{output:?}"
@@ -294,13 +305,15 @@ fn fork_in_the_same_folder_gets_its_own_conversation() {
     for agent in [Agent::Claude, Agent::Codex] {
         let past = Past::new(agent);
         let fixture = &past.fixture;
-        let output = fixture.segno(&["resume", "task", "--fork"]).good();
+        let output = fixture
+            .segno(&["resume", "task", "--fork"])
+            .expect_success();
         assert!(
             output.stdout.contains("forked task into task-fork"),
             "{output:?}"
         );
         assert!(output.stdout.contains("All four are there."), "{output:?}");
-        let (id, strategy) = fixture.workshop.opened("task-fork").pop().unwrap();
+        let (id, strategy) = fixture.workshop.conversations("task-fork").pop().unwrap();
         assert_eq!(strategy, "rehomed", "{agent:?}");
         assert_ne!(id, past.native());
         assert_eq!(
@@ -309,7 +322,7 @@ fn fork_in_the_same_folder_gets_its_own_conversation() {
             "{agent:?}: from the fourth turn on"
         );
         let all = number_files(&["one", "two", "three", "four"]);
-        assert_eq!(files(&fixture.stage.work()), all, "{agent:?}");
+        assert_eq!(files(&fixture.agent_sandbox.work()), all, "{agent:?}");
         past.assert_untouched();
     }
 }
@@ -319,7 +332,7 @@ fn fork_can_be_handed_to_another_agent() {
     let past = Past::new(Agent::Claude);
     let fixture = &past.fixture;
     let from = past.checkpoint.as_str();
-    let folder = fixture.stage.root().join("handed");
+    let folder = fixture.agent_sandbox.root().join("handed");
     let words = [
         "resume",
         "task",
@@ -330,8 +343,8 @@ fn fork_can_be_handed_to_another_agent() {
         "--with",
         "codex",
     ];
-    fixture.segno(&words).good();
-    let (_, strategy) = fixture.workshop.opened("task-fork").pop().unwrap();
+    fixture.segno(&words).expect_success();
+    let (_, strategy) = fixture.workshop.conversations("task-fork").pop().unwrap();
     assert_eq!(strategy, "other");
     assert_eq!(
         files(&folder),
@@ -345,15 +358,15 @@ fn fork_without_a_transcript_gets_resume_context() {
     for agent in [Agent::Claude, Agent::Codex] {
         let fixture = Fixture::killed(agent);
         std::fs::remove_file(fixture.transcript()).unwrap();
-        let folder = fixture.stage.root().join("apart");
+        let folder = fixture.agent_sandbox.root().join("apart");
         let fork = ["resume", "task", "--fork", "--into", text(&folder)];
-        fixture.segno(&fork).good();
-        let opened = fixture.workshop.opened("task-fork");
+        fixture.segno(&fork).expect_success();
+        let opened = fixture.workshop.conversations("task-fork");
         assert_eq!(opened.len(), 1, "{opened:?}");
         assert_eq!(opened[0].1, "compiled", "{agent:?}");
         assert_eq!(files(&folder), standard_files(), "{agent:?}");
-        let prompt = fixture.told();
-        let old = format!("it was {}, and is", fixture.stage.work().display());
+        let prompt = fixture.user_messages();
+        let old = format!("it was {}, and is", fixture.agent_sandbox.work().display());
         for words in ["A place to work in. [standard:1]", "mkdir -p src", &old] {
             assert!(prompt.contains(words), "{agent:?} {words}: {prompt}");
         }
@@ -365,7 +378,7 @@ fn fork_needs_nothing_of_its_original() {
     for agent in [Agent::Claude, Agent::Codex] {
         let past = Past::new(agent);
         let fixture = &past.fixture;
-        let folder = fixture.stage.root().join("apart");
+        let folder = fixture.agent_sandbox.root().join("apart");
         let from = past.checkpoint.as_str();
         let fork = [
             "sessions",
@@ -376,10 +389,10 @@ fn fork_needs_nothing_of_its_original() {
             "--into",
             text(&folder),
         ];
-        fixture.segno(&fork).good();
+        fixture.segno(&fork).expect_success();
         fixture
             .segno(&["sessions", "delete", "task", "--now", "--yes"])
-            .good();
+            .expect_success();
         std::fs::remove_file(&past.transcript.0).unwrap();
         std::fs::remove_dir_all(fixture.sandbox.home().join("checkpoints")).unwrap();
         let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_hours(400_000);
@@ -389,11 +402,11 @@ fn fork_needs_nothing_of_its_original() {
         }
         let gc = fixture
             .segno(&["gc", "--grace-hours", "0", "--json"])
-            .good();
+            .expect_success();
         assert!(gc.json()[0]["snapshots"].as_u64().unwrap() > 0, "{gc:?}");
-        fixture.segno(&["resume", "task-fork"]).good();
+        fixture.segno(&["resume", "task-fork"]).expect_success();
         assert_eq!(
-            fixture.workshop.opened("task-fork").pop().unwrap().1,
+            fixture.workshop.conversations("task-fork").pop().unwrap().1,
             "rehomed",
             "{agent:?}"
         );
@@ -412,7 +425,9 @@ fn killed_fork_of_a_checkpoint_can_be_repeated() {
     let past = Past::new(Agent::Claude);
     let fixture = &past.fixture;
     let strategy = |name: &str| {
-        let plan = fixture.segno(&["resume", name, "--plan", "--json"]).good();
+        let plan = fixture
+            .segno(&["resume", name, "--plan", "--json"])
+            .expect_success();
         plan.json()[0]["steps"][0]["rung"]
             .as_str()
             .unwrap()
@@ -422,7 +437,7 @@ fn killed_fork_of_a_checkpoint_can_be_repeated() {
     for point in Point::ALL {
         for visit in 1.. {
             let name = format!("{}-{visit}", point.name());
-            let folder = fixture.stage.root().join(&name);
+            let folder = fixture.agent_sandbox.root().join(&name);
             let from = past.checkpoint.as_str();
             let into = text(&folder);
             let fork = [
@@ -430,18 +445,18 @@ fn killed_fork_of_a_checkpoint_can_be_repeated() {
             ];
             let mut command = fixture.command(&fork);
             command.env("SEGNO_FAILPOINT", format!("{}:{visit}", point.name()));
-            let crashed = segno_testkit::sandbox::finish(command).crashed();
+            let crashed = segno_testkit::sandbox::run_to_end(command).crashed();
             kills += usize::from(crashed);
             if fixture.names().contains(&name) {
                 made += 1;
             } else {
-                fixture.segno(&fork).good();
+                fixture.segno(&fork).expect_success();
             }
             assert_eq!(files(&folder), number_files(&["one", "two"]), "{name}");
             assert_eq!(strategy(&name), "rehomed", "{name}");
             fixture
                 .segno(&["sessions", "delete", &name, "--now", "--yes"])
-                .good();
+                .expect_success();
             if !crashed {
                 break;
             }
@@ -452,5 +467,5 @@ fn killed_fork_of_a_checkpoint_can_be_repeated() {
         "{kills} kills, {made} made"
     );
     past.assert_untouched();
-    fixture.segno(&["doctor"]).good();
+    fixture.segno(&["doctor"]).expect_success();
 }

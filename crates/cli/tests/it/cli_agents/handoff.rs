@@ -1,7 +1,7 @@
 //! Steps that move from a CLI agent to an API model, and back.
 
 use segno_testkit::model::{Call, Part, Script, Turn, conversation, files};
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 use serde_json::json;
 
 use super::acp::WorkflowFixture;
@@ -9,7 +9,7 @@ use crate::sandbox;
 
 /// A workflow with one step, which `agent` starts.
 fn fixture(agent: &str, turns: Vec<Turn>) -> WorkflowFixture {
-    let script = Script::new("task", turns).heedless();
+    let script = Script::new("task", turns).without_repairs();
     let marker = script.marker();
     WorkflowFixture::new([script], "all", |host| {
         format!(
@@ -43,8 +43,8 @@ impl WorkflowFixture {
     /// The same, once another condition holds, too.
     fn kill_at_turn_when(&self, words: &[&str], turn: usize, holds: impl Fn() -> bool) {
         let child = self.start(words);
-        until("the model is asked for that turn", || {
-            self.server.holds("task", turn) && holds()
+        wait_until("the model is asked for that turn", || {
+            self.server.is_held("task", turn) && holds()
         });
         self.kill(child);
         self.server.release("task", turn);
@@ -59,7 +59,7 @@ impl WorkflowFixture {
     fn planned_step(&self, with: &[&str]) -> serde_json::Value {
         let words = [&["resume", "task", "--plan", "--json"], with].concat();
         let plan: serde_json::Value =
-            serde_json::from_str(&self.segno(&words).good().stdout).unwrap();
+            serde_json::from_str(&self.segno(&words).expect_success().stdout).unwrap();
         plan["steps"][0].clone()
     }
 }
@@ -92,7 +92,7 @@ fn step_moves_between_cli_agent_and_model_with_context() {
         ],
     );
     fixture.kill_at_turn_when(&["run", fixture.spec()], 1, || {
-        fixture.written_down("task", "one.txt")
+        fixture.is_persisted("task", "one.txt")
     });
     assert_eq!(fixture.planned_step(&["--with", "helper"])["way"], "told");
     fixture.kill_at_turn(&["resume", "task", "--with", "helper"], 2);
@@ -111,7 +111,9 @@ fn step_moves_between_cli_agent_and_model_with_context() {
 
     let plan = fixture.planned_step(&["--with", "coder"]);
     assert_eq!(plan["rung"], "native", "{plan}");
-    fixture.segno(&["resume", "task", "--with", "coder"]).good();
+    fixture
+        .segno(&["resume", "task", "--with", "coder"])
+        .expect_success();
     let sent = fixture.sent(3);
     let prompt = format!("{:?}", sent.last().unwrap());
     // What the transcript lacked at the kill comes in the prompt.
@@ -124,14 +126,14 @@ fn step_moves_between_cli_agent_and_model_with_context() {
         "{prompt}"
     );
 
-    let made: Vec<String> = files(&fixture.stage.work()).into_keys().collect();
+    let made: Vec<String> = files(&fixture.agent_sandbox.work()).into_keys().collect();
     assert_eq!(made, ["four.txt", "one.txt", "three.txt", "two.txt"]);
     let begun = fixture.events("step_started");
     let who = |event: &serde_json::Value| event["agent"].as_str().unwrap().to_owned();
     let who: Vec<String> = begun.iter().map(who).collect();
     assert_eq!(who, ["coder", "helper", "helper", "coder"]);
     // Only turns in flight at a kill were asked for again.
-    assert_eq!(fixture.server.paid("task"), [0, 1, 1, 2, 2, 3, 3, 4]);
+    assert_eq!(fixture.server.paid_turns("task"), [0, 1, 1, 2, 2, 3, 3, 4]);
 }
 
 #[test]
@@ -151,15 +153,15 @@ fn cli_agent_receives_the_work_of_the_model_before_it() {
     assert_eq!(plan["rung"], "compiled", "{plan}");
     fixture
         .segno(&["resume", "task", "--with", "claude"])
-        .good();
+        .expect_success();
     let prompt = format!("{:?}", fixture.sent(1));
     assert!(
         prompt.contains("file_write") && prompt.contains("one.txt"),
         "{prompt}"
     );
-    let made: Vec<String> = files(&fixture.stage.work()).into_keys().collect();
+    let made: Vec<String> = files(&fixture.agent_sandbox.work()).into_keys().collect();
     assert_eq!(made, ["one.txt", "two.txt"]);
-    assert_eq!(fixture.server.paid("task"), [0, 1, 1, 2]);
+    assert_eq!(fixture.server.paid_turns("task"), [0, 1, 1, 2]);
 }
 
 #[test]
@@ -184,7 +186,7 @@ pattern: {type: chain, config: {steps: [{agent: broken, input: Do it}, {agent: h
         .segno(&["resume", "task", "--with", "nobody"])
         .refused(2, &["R0115", "nobody"]);
     let words = ["resume", "task", "--with", "helper", "--say", "Be quick."];
-    sandbox.segno(&words).good();
+    sandbox.segno(&words).expect_success();
     let bundle = sandbox.segno(&["sessions", "export", "task", "-o", "-"]);
     let finished = bundle
         .json()

@@ -3,9 +3,9 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use segno_testkit::model::{Call, Fault, Often, Script, Turn};
+use segno_testkit::model::{Call, Fault, FaultRepeat, Script, Turn};
 use segno_testkit::programs::Agent;
-use segno_testkit::sandbox::{finish, until, wait};
+use segno_testkit::sandbox::{run_to_end, wait_for_output, wait_until};
 use serde_json::Value;
 
 use super::Fixture;
@@ -16,7 +16,7 @@ fn limited(wait: Duration, often: usize) -> Script {
         "limited",
         [
             Turn::say("One.").call(Call::write("one.txt", "one\n")),
-            Turn::fail(Fault::Limited(wait), Often::First(often)),
+            Turn::fail(Fault::Limited(wait), FaultRepeat::First(often)),
         ],
     )
 }
@@ -52,13 +52,13 @@ fn claude_code_waits_for_the_limit_reset_and_retries_once() {
         "CLAUDE_CODE_OAUTH_TOKEN",
         "sk-ant-oat01-test-0000000000000000",
     );
-    let output = finish(command).good();
+    let output = run_to_end(command).expect_success();
     assert!(output.stdout.contains("It works again."), "{output:?}");
     let met = fixture.suspensions();
     assert_eq!(met.len(), 1, "{met:?}");
     assert_eq!(met[0]["provider"], "claude-code");
     assert_eq!(
-        fixture.server.paid("limited"),
+        fixture.server.paid_turns("limited"),
         [0, 1],
         "nothing is asked twice"
     );
@@ -88,13 +88,13 @@ fn codex_limit_wait_survives_a_kill() {
         command.spawn().unwrap()
     };
     let mut child = start(&["run", fixture.spec.to_str().unwrap()]);
-    until("it waits", || {
+    wait_until("it waits", || {
         fixture
             .session_status()
             .is_some_and(|status| status["suspended"]["provider"] == "codex")
     });
     child.kill().unwrap();
-    wait(child);
+    wait_for_output(child);
     let failed = fixture.events("step_failed").remove(0);
     let message = failed["error"]["message"].as_str().unwrap();
     assert!(message.contains("ry again at "), "{message}");
@@ -109,21 +109,21 @@ fn codex_limit_wait_survives_a_kill() {
         "{failed}"
     );
 
-    let calls = fixture.server.asked().len();
+    let calls = fixture.server.requests().len();
     let plan = fixture
         .segno(&["resume", "task", "--plan", "--json"])
-        .good();
+        .expect_success();
     let step = &plan.json()[0]["steps"][0];
     assert_eq!(step["suspended"]["provider"], "codex", "{plan:?}");
     fixture
         .segno(&["resume", "task", "--on-limit", "pause"])
         .refused(20, &["(rate limit of codex)", "[R0123]"]);
-    assert_eq!(fixture.server.asked().len(), calls, "nobody was asked");
+    assert_eq!(fixture.server.requests().len(), calls, "nobody was asked");
     let output = fixture
         .segno(&["resume", "task", "--on-limit", "ask"])
-        .good();
+        .expect_success();
     assert!(output.stdout.contains("It works again."), "{output:?}");
-    assert_eq!(fixture.server.paid("limited"), [0, 1]);
+    assert_eq!(fixture.server.paid_turns("limited"), [0, 1]);
 }
 
 #[test]
@@ -139,12 +139,12 @@ fn codex_usage_before_a_limit_is_counted_once() {
     fixture
         .segno(&["run", fixture.spec.to_str().unwrap()])
         .refused(20, &["used up its max_tokens: 1050 of 1000"]);
-    let calls = fixture.server.asked().len();
+    let calls = fixture.server.requests().len();
     fixture
         .segno(&["resume", "task", "--on-limit", "ask"])
         .refused(20, &["used up its max_tokens: 1050 of 1000"]);
     assert_eq!(
-        fixture.server.asked().len(),
+        fixture.server.requests().len(),
         calls,
         "it does not wake to overspend"
     );

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use segno_testkit::model::{Call, Purpose, Script, Turn, conversation, files};
 use segno_testkit::programs::Program;
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 use serde_json::json;
 
 use super::acp::{ADAPTERS, WorkflowFixture, argv};
@@ -82,13 +82,13 @@ fn expected() -> BTreeMap<String, String> {
 
 /// Each request of an agent's model: what it was for, how it ended, and its newest message.
 fn sent(fixture: &WorkflowFixture, agent: &str) -> Vec<String> {
-    let asked = fixture.server.asked();
+    let asked = fixture.server.requests();
     let answers = fixture.server.answers().into_iter();
     let own = answers.filter(
         |answer| matches!(&answer.purpose, Purpose::Turn { script, .. } if script == agent),
     );
     own.map(|answer| {
-        let newest = conversation(&asked[answer.asked]).pop();
+        let newest = conversation(&asked[answer.request_index]).pop();
         format!("{:?} {:?} {newest:?}", answer.purpose, answer.ending)
     })
     .collect()
@@ -103,20 +103,20 @@ fn survive(adapter: Program, seed: u64) {
     for (number, agent) in AGENTS.into_iter().enumerate() {
         let turn = usize::try_from(seed >> (2 * number)).unwrap() % 3;
         let child = fixture.start(&words);
-        until("the model is asked for that turn", || {
+        wait_until("the model is asked for that turn", || {
             fixture.server.answers().iter().any(|answer| {
                 matches!(&answer.purpose, Purpose::Turn { script, turn: at, .. } if script == agent && *at >= turn)
             })
         });
         fixture.kill(child);
         // The step may have continued until it was killed.
-        let in_flight = fixture.server.paid(agent).last().copied();
+        let in_flight = fixture.server.paid_turns(agent).last().copied();
         kills.push(in_flight);
         words = vec!["resume", "task"];
     }
-    let output = fixture.segno(&words).good();
+    let output = fixture.segno(&words).expect_success();
     let what = format!("{adapter:?} seed {seed} kills {kills:?}");
-    assert_eq!(files(&fixture.stage.work()), expected(), "{what}");
+    assert_eq!(files(&fixture.agent_sandbox.work()), expected(), "{what}");
     let mut finished: Vec<String> = Vec::new();
     for step in fixture.events("step_finished") {
         finished.push(step["path"].to_string());
@@ -125,7 +125,7 @@ fn survive(adapter: Program, seed: u64) {
     finished.dedup();
     assert_eq!(finished.len(), AGENTS.len(), "{what} {finished:?}");
     for (agent, killed) in AGENTS.into_iter().zip(&kills) {
-        let paid = fixture.server.paid(agent);
+        let paid = fixture.server.paid_turns(agent);
         let mut once = paid.clone();
         once.dedup();
         assert_eq!(once, [0, 1, 2, 3], "{what} {agent} {paid:?} {output:?}");
@@ -138,7 +138,9 @@ fn survive(adapter: Program, seed: u64) {
             sent(&fixture, agent)
         );
     }
-    until("nothing runs", || fixture.stage.processes().is_empty());
+    wait_until("nothing runs", || {
+        fixture.agent_sandbox.processes().is_empty()
+    });
 }
 
 #[test]

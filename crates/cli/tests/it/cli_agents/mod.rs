@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use segno_testkit::model::{Part, Script, conversation, files, standard, standard_files};
-use segno_testkit::programs::{Agent, Workshop};
-use segno_testkit::sandbox::{until, wait};
+use segno_testkit::programs::{Agent, AgentFixture};
+use segno_testkit::sandbox::{wait_for_output, wait_until};
 use serde_json::Value;
 
 use crate::{sandbox, segno};
@@ -31,14 +31,14 @@ use crate::{sandbox, segno};
 /// A workflow with one step, which a CLI agent executes.
 struct Fixture {
     agent: Agent,
-    workshop: Workshop,
+    workshop: AgentFixture,
     spec: PathBuf,
 }
 
 impl Deref for Fixture {
-    type Target = Workshop;
+    type Target = AgentFixture;
 
-    fn deref(&self) -> &Workshop {
+    fn deref(&self) -> &AgentFixture {
         &self.workshop
     }
 }
@@ -51,11 +51,11 @@ impl Fixture {
 
     fn with(agent: Agent, script: Script) -> Self {
         let marker = script.marker();
-        let workshop = Workshop::new(segno(), [script], "all");
+        let workshop = AgentFixture::new(segno(), [script], "all");
         let runtime = format!("provider: {}", agent.provider());
         Self {
             agent,
-            spec: workshop.task(&runtime, &marker),
+            spec: workshop.write_task(&runtime, &marker),
             workshop,
         }
     }
@@ -67,18 +67,20 @@ impl Fixture {
 
     /// The journal's events of one kind.
     fn events(&self, kind: &str) -> Vec<Value> {
-        self.entries("task", kind)
+        self.workshop.events("task", kind)
     }
 
     /// The agent's ids of its conversations, each with its resume strategy.
     fn opened(&self) -> Vec<(String, String)> {
-        self.workshop.opened("task")
+        self.workshop.conversations("task")
     }
 
     /// The path of the agent's transcript of its conversation.
     fn transcript(&self) -> PathBuf {
         let (id, _) = self.opened().pop().unwrap();
-        self.agent.record(&self.stage, &id).unwrap()
+        self.agent
+            .transcript_path(&self.agent_sandbox, &id)
+            .unwrap()
     }
 
     /// Changes the transcript and returns its new content.
@@ -98,9 +100,12 @@ impl Fixture {
     fn kill_mid_command(self) -> Self {
         let fixture = self;
         let child = fixture.start();
-        until("the slow command runs and is written down", || {
-            fixture.stage.signs().contains(&"slow".to_owned())
-                && fixture.written_down("task", "sleep 1")
+        wait_until("the slow command runs and is written down", || {
+            fixture
+                .agent_sandbox
+                .started_commands()
+                .contains(&"slow".to_owned())
+                && fixture.is_persisted("task", "sleep 1")
         });
         fixture.kill(child);
         fixture
@@ -108,9 +113,11 @@ impl Fixture {
 
     /// Resumes to the end with this strategy, after checking that the plan announces it.
     fn assert_resumes_with(&self, strategy: &str) {
-        let plan = self.segno(&["resume", "task", "--plan", "--json"]).good();
+        let plan = self
+            .segno(&["resume", "task", "--plan", "--json"])
+            .expect_success();
         assert_eq!(plan.json()[0]["steps"][0]["rung"], strategy, "{plan:?}");
-        self.segno(&["resume", "task"]).good();
+        self.segno(&["resume", "task"]).expect_success();
         self.assert_done();
         let opened = self.opened();
         assert_eq!(
@@ -119,7 +126,10 @@ impl Fixture {
             "{:?} {opened:?}",
             self.agent
         );
-        let (paid, mended) = (self.server.paid("standard"), self.server.mended("standard"));
+        let (paid, mended) = (
+            self.server.paid_turns("standard"),
+            self.server.repaired_turns("standard"),
+        );
         assert_eq!(
             paid,
             [0, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -130,8 +140,8 @@ impl Fixture {
 
     /// Asserts that the files are those of an undisturbed run and that no process is left.
     fn assert_done(&self) {
-        assert_eq!(files(&self.stage.work()), standard_files());
-        self.is_quiet();
+        assert_eq!(files(&self.agent_sandbox.work()), standard_files());
+        self.wait_until_idle();
     }
 }
 
@@ -141,7 +151,7 @@ fn agent_messages_are_in_the_journal() {
         let fixture = Fixture::new(agent);
         let output = fixture
             .segno(&["run", fixture.spec.to_str().unwrap()])
-            .good();
+            .expect_success();
         assert!(
             output
                 .stdout
@@ -149,11 +159,18 @@ fn agent_messages_are_in_the_journal() {
             "{output:?}"
         );
         fixture.assert_done();
-        assert_eq!(fixture.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(
+            fixture.server.paid_turns("standard"),
+            [0, 1, 2, 3, 4, 5, 6, 7, 8]
+        );
         let opened = fixture.opened();
         assert_eq!(opened.len(), 1, "{opened:?}");
         assert_eq!(opened[0].1, "-");
-        assert!(agent.record(&fixture.stage, &opened[0].0).is_some());
+        assert!(
+            agent
+                .transcript_path(&fixture.agent_sandbox, &opened[0].0)
+                .is_some()
+        );
         let messages = fixture.events("agent_said");
         let messages: String = messages
             .iter()
@@ -173,7 +190,7 @@ fn killed_agent_resumes_its_own_conversation() {
         let opened = fixture.opened();
         assert_eq!(opened.len(), 2, "{opened:?}");
         assert_eq!(opened[0].0, opened[1].0, "the same conversation");
-        let prompt = fixture.told();
+        let prompt = fixture.user_messages();
         assert!(
             prompt.contains("was broken off") && prompt.contains("sleep 1"),
             "{agent:?} {prompt}"
@@ -226,7 +243,7 @@ fn lost_transcript_leads_to_a_summarized_conversation() {
             fixture.assert_resumes_with("compiled");
             let opened = fixture.opened();
             assert_ne!(opened[0].0, opened[1].0, "another conversation");
-            let prompt = fixture.told();
+            let prompt = fixture.user_messages();
             for words in ["A place to work in. [standard:1]", "mkdir -p src"] {
                 assert!(prompt.contains(words), "{agent:?} {words}: {prompt}");
             }
@@ -238,7 +255,9 @@ fn lost_transcript_leads_to_a_summarized_conversation() {
 fn lost_transcript_is_restored_from_a_checkpoint() {
     for agent in [Agent::Claude, Agent::Codex] {
         let fixture = Fixture::killed(agent);
-        fixture.segno(&["checkpoint", "create", "task"]).good();
+        fixture
+            .segno(&["checkpoint", "create", "task"])
+            .expect_success();
         let path = fixture.transcript();
         let before = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -261,31 +280,43 @@ fn session_is_handed_to_another_agent_and_back() {
         };
         let fixture = Fixture::with(agent, standard());
         let mut child = fixture.start();
-        until("the first command runs", || {
-            fixture.stage.signs().contains(&"place".to_owned())
+        wait_until("the first command runs", || {
+            fixture
+                .agent_sandbox
+                .started_commands()
+                .contains(&"place".to_owned())
         });
         // The next agent may repeat a turn that is not in the journal yet.
-        until("the third turn is written down", || {
+        wait_until("the third turn is written down", || {
             let messages = fixture.events("agent_said");
             let messages = messages.iter().map(|event| event["entries"].to_string());
             messages.collect::<String>().contains("[standard:2]")
         });
         child.kill().unwrap();
-        wait(child);
-        until("nothing runs", || fixture.stage.processes().is_empty());
+        wait_for_output(child);
+        wait_until("nothing runs", || {
+            fixture.agent_sandbox.processes().is_empty()
+        });
         let mut command = fixture.command(&["handoff", "task", "--to", second]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        until("the slow command runs", || {
-            fixture.stage.signs().contains(&"slow".to_owned())
+        wait_until("the slow command runs", || {
+            fixture
+                .agent_sandbox
+                .started_commands()
+                .contains(&"slow".to_owned())
         });
         child.kill().unwrap();
-        wait(child);
-        until("nothing runs", || fixture.stage.processes().is_empty());
+        wait_for_output(child);
+        wait_until("nothing runs", || {
+            fixture.agent_sandbox.processes().is_empty()
+        });
         let sent = conversation(&fixture.server.request("standard", 4).unwrap());
         let calls = sent.iter().filter(|part| matches!(part, Part::Call(..)));
         assert!(calls.count() >= 3, "calls stay calls: {sent:#?}");
-        fixture.segno(&["handoff", "task", "--to", first]).good();
+        fixture
+            .segno(&["handoff", "task", "--to", first])
+            .expect_success();
         fixture.assert_done();
         let strategies: Vec<String> = fixture
             .opened()
@@ -293,7 +324,7 @@ fn session_is_handed_to_another_agent_and_back() {
             .map(|(_, strategy)| strategy)
             .collect();
         assert_eq!(strategies, ["-", "other", "other"], "{first}");
-        for asked in fixture.server.asked() {
+        for asked in fixture.server.requests() {
             let usual = if asked.path.contains("/responses") {
                 "gpt-"
             } else {
@@ -326,7 +357,7 @@ fn import_skips_conversations_of_existing_sessions() {
         );
         let listed = fixture
             .segno(&["sessions", "list", "--all", "--json"])
-            .good();
+            .expect_success();
         assert_eq!(listed.json().len(), 1, "{listed:?}");
     }
 }
@@ -348,7 +379,7 @@ printf '{"type":"result","subtype":"success","is_error":false,"result":"done","s
 #[test]
 fn prompts_cannot_inject_flags_and_permissions_are_current() {
     let sandbox = sandbox();
-    let program = sandbox.script("recorder", RECORDER);
+    let program = sandbox.write_script("recorder", RECORDER);
     sandbox.configure(&format!(
         "[claude-code]\nprogram = {:?}\n",
         program.display().to_string()
@@ -363,7 +394,7 @@ fn prompts_cannot_inject_flags_and_permissions_are_current() {
     sandbox
         .segno(&["run", "task.yaml", "--permissions", "all"])
         .refused(10, &["exit code 1"]);
-    sandbox.segno(&["resume", "task"]).good();
+    sandbox.segno(&["resume", "task"]).expect_success();
     let words = sandbox.read("words");
     let mut starts = words
         .split("----\n")

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use segno_testkit::programs::Stage;
-use segno_testkit::sandbox::finish;
+use segno_testkit::programs::AgentSandbox;
+use segno_testkit::sandbox::run_to_end;
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn killed(agent: Agent) -> Fixture {
 
 /// How many times commands left this sign.
 fn signs(fixture: &Fixture, sign: &str) -> usize {
-    let signs = fixture.stage.signs();
+    let signs = fixture.agent_sandbox.started_commands();
     signs.iter().filter(|known| *known == sign).count()
 }
 
@@ -49,23 +49,25 @@ fn assert_resumes_in(fixture: &Fixture, folder: &Path, strategy: &str, before: &
     let within = |words: &[&str]| {
         let mut command = fixture.command(words);
         command.current_dir(folder);
-        finish(command)
+        run_to_end(command)
     };
-    let plan = within(&["resume", "--plan", "--json"]).good();
+    let plan = within(&["resume", "--plan", "--json"]).expect_success();
     let step = &plan.json()[0]["steps"][0];
     assert_eq!(step["rung"], strategy, "{:?} {plan:?}", fixture.agent);
     assert_eq!(step["moved_from"], before.to_str().unwrap(), "{plan:?}");
-    within(&["resume"]).good();
+    within(&["resume"]).expect_success();
     assert_eq!(files(folder), standard_files(), "{:?}", fixture.agent);
-    until("nothing runs", || fixture.stage.processes().is_empty());
+    wait_until("nothing runs", || {
+        fixture.agent_sandbox.processes().is_empty()
+    });
     let opened = fixture.events("agent_opened");
     assert_eq!(opened.len(), 2, "{:?} {opened:?}", fixture.agent);
     assert_eq!(opened[0]["native"], opened[1]["native"]);
     assert_eq!(opened[1]["rung"], strategy, "{:?}", fixture.agent);
     assert_eq!(opened[1]["folder"], folder.to_str().unwrap());
     let (paid, mended) = (
-        fixture.server.paid("standard"),
-        fixture.server.mended("standard"),
+        fixture.server.paid_turns("standard"),
+        fixture.server.repaired_turns("standard"),
     );
     assert_eq!(
         paid,
@@ -81,22 +83,25 @@ fn assert_resumes_in(fixture: &Fixture, folder: &Path, strategy: &str, before: &
         "no finished step is repeated"
     );
     assert_sent_as_calls(fixture);
-    let prompt = fixture.told();
+    let prompt = fixture.user_messages();
     let moved = format!("it was {}, and is {}.", before.display(), folder.display());
     assert!(prompt.contains(&moved), "{:?} {prompt}", fixture.agent);
     assert!(!before.exists(), "nobody worked where it was");
-    fixture.segno(&["doctor"]).good();
+    fixture.segno(&["doctor"]).expect_success();
 }
 
 #[test]
 fn agent_resumes_its_conversation_in_a_renamed_folder() {
     for agent in [Agent::Claude, Agent::Codex] {
         let fixture = killed(agent);
-        let (before, folder) = (fixture.stage.work(), fixture.stage.root().join("renamed"));
+        let (before, folder) = (
+            fixture.agent_sandbox.work(),
+            fixture.agent_sandbox.root().join("renamed"),
+        );
         std::fs::rename(&before, &folder).unwrap();
         let mut command = fixture.command(&["sessions", "move", "task", "."]);
         command.current_dir(&folder);
-        finish(command).good();
+        run_to_end(command).expect_success();
         assert_resumes_in(&fixture, &folder, "native", &before);
         for done in ["counted", "place"] {
             assert_eq!(signs(&fixture, done), 1, "{agent:?} {done}");
@@ -108,7 +113,7 @@ fn agent_resumes_its_conversation_in_a_renamed_folder() {
 fn agent_resumes_its_conversation_on_another_machine() {
     for agent in [Agent::Claude, Agent::Codex] {
         let first = killed(agent);
-        let before = first.stage.work();
+        let before = first.agent_sandbox.work();
         let out = tempfile::tempdir().unwrap();
         let bundle = out.path().join("task.bundle");
         let bundle_path = bundle.to_str().unwrap();
@@ -121,7 +126,7 @@ fn agent_resumes_its_conversation_on_another_machine() {
             bundle_path,
             "--json",
         ];
-        let output = first.segno(&words).good();
+        let output = first.segno(&words).expect_success();
         assert_eq!(
             output.json()[0]["conversations"].as_array().unwrap().len(),
             1
@@ -129,23 +134,23 @@ fn agent_resumes_its_conversation_on_another_machine() {
         assert!(!output.stderr.contains("no record"), "{output:?}");
         // The first machine is gone: its home, its sessions, its folders.
         let Fixture { workshop, spec, .. } = first;
-        let Workshop {
+        let AgentFixture {
             server,
-            stage,
+            agent_sandbox: stage,
             sandbox,
         } = workshop;
         drop((stage, sandbox));
         assert!(!before.exists());
-        let stage = Stage::new(&server);
+        let stage = AgentSandbox::new(&server);
         let second = Fixture {
             agent,
-            workshop: Workshop::around(segno(), stage, server, "all"),
+            workshop: AgentFixture::with_agents(segno(), stage, server, "all"),
             spec,
         };
-        let folder = second.stage.work();
+        let folder = second.agent_sandbox.work();
         let into = ["--into", folder.to_str().unwrap(), "--json"];
         let words = [&["sessions", "import", bundle_path][..], &into].concat();
-        let output = second.segno(&words).good();
+        let output = second.segno(&words).expect_success();
         let output = &output.json()[0];
         assert_eq!(output["workspace"], folder.to_str().unwrap(), "{output}");
         assert_eq!(output["status"], "interrupted");

@@ -48,7 +48,7 @@ fn purse(agent: Agent) -> Fixture {
         Turn::say("Again.").call(Call::shell("sh test.sh")),
         Turn::say("The purse is whole."),
     ];
-    Fixture::with(agent, Script::new("purse", turns).heedless())
+    Fixture::with(agent, Script::new("purse", turns).without_repairs())
 }
 
 impl Fixture {
@@ -61,7 +61,7 @@ impl Fixture {
 
     fn notes(&self) -> Vec<Value> {
         let listed = self.segno(&["note", "list", "task", "--json"]);
-        listed.good().json()
+        listed.expect_success().json()
     }
 }
 
@@ -79,15 +79,15 @@ fn notes_carry_their_evidence_and_survive_a_kill() {
             fixture.command_with_todo_tools(&["run", fixture.spec.to_str().unwrap(), "--json"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
-        until("the model is about to mend it", || {
-            fixture.server.holds("purse", 5)
+        wait_until("the model is about to mend it", || {
+            fixture.server.is_held("purse", 5)
         });
-        until("the failing tests are written down", || {
+        wait_until("the failing tests are written down", || {
             let written = fixture.events("memos_written");
             let noted = written
                 .iter()
                 .any(|event| event.to_string().contains("test_adds"));
-            noted && fixture.written_down("task", "test_adds")
+            noted && fixture.is_persisted("task", "test_adds")
         });
         fixture.kill(child);
 
@@ -147,6 +147,6 @@ fn notes_carry_their_evidence_and_survive_a_kill() {
             .iter()
             .filter(|event| event.to_string().contains("\"red\""));
         assert_eq!(red.count(), 1, "{agent:?}: nothing is noted twice");
-        fixture.is_quiet();
+        fixture.wait_until_idle();
     }
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use segno_testkit::model::{Call, Part, Role, Script, Turn, conversation};
 use segno_testkit::programs::Agent;
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 
 use super::Fixture;
 
@@ -18,8 +18,8 @@ fn killed(agent: Agent) -> Fixture {
     let fixture = Fixture::with(agent, Script::new("told", turns));
     let child = fixture.start();
     // The resume context cannot hold what is not written yet.
-    until("the model is asked for its second turn", || {
-        fixture.server.holds("told", 1) && fixture.written_down("task", "one.txt")
+    wait_until("the model is asked for its second turn", || {
+        fixture.server.is_held("told", 1) && fixture.is_persisted("task", "one.txt")
     });
     fixture.kill(child);
     fixture.server.release("told", 1);
@@ -63,7 +63,7 @@ fn add_notes(fixture: &Fixture) {
         &["note", "todo", "write the docs"],
     ] {
         let words = [words, &["--session", "task"]].concat();
-        fixture.segno(&words).good();
+        fixture.segno(&words).expect_success();
     }
 }
 
@@ -73,7 +73,7 @@ fn new_agent_receives_decisions_errors_and_todos() {
         let fixture = killed(agent);
         add_notes(&fixture);
         std::fs::remove_file(fixture.transcript()).unwrap();
-        fixture.segno(&["resume", "task"]).good();
+        fixture.segno(&["resume", "task"]).expect_success();
         assert_eq!(fixture.opened().pop().unwrap().1, "compiled", "{agent:?}");
         let message = resume_message(&fixture);
         for words in [
@@ -100,7 +100,7 @@ fn new_agent_receives_decisions_errors_and_todos() {
 fn resumed_agent_receives_only_new_user_notes() {
     let fixture = killed(Agent::Claude);
     add_notes(&fixture);
-    fixture.segno(&["resume", "task"]).good();
+    fixture.segno(&["resume", "task"]).expect_success();
     assert_eq!(fixture.opened().pop().unwrap().1, "native");
     let first = resume_message(&fixture);
     assert!(
@@ -115,17 +115,17 @@ fn resumed_agent_receives_only_new_user_notes() {
 fn edited_context_replaces_the_generated_one_once() {
     let fixture = killed(Agent::Claude);
     add_notes(&fixture);
-    let editor = fixture.stage.root().join("editor");
+    let editor = fixture.agent_sandbox.root().join("editor");
     std::fs::write(&editor, "#!/bin/sh\necho 'Only this counts.' > \"$1\"\n").unwrap();
     let mut edit = fixture.command(&["context", "task", "--edit"]);
     edit.env("EDITOR", format!("sh {}", editor.display()));
-    segno_testkit::sandbox::finish(edit).good();
+    segno_testkit::sandbox::run_to_end(edit).expect_success();
     std::fs::remove_file(fixture.transcript()).unwrap();
-    fixture.segno(&["resume", "task"]).good();
+    fixture.segno(&["resume", "task"]).expect_success();
     let message = resume_message(&fixture);
     assert!(message.contains("Only this counts."), "{message}");
     assert!(!message.contains("Use SQLite"), "{message}");
-    let shown = fixture.segno(&["context", "task"]).good().stdout;
+    let shown = fixture.segno(&["context", "task"]).expect_success().stdout;
     assert!(
         shown.contains("Use SQLite") && !shown.contains("Only this"),
         "{shown}"
@@ -139,10 +139,10 @@ fn hostile_notes_stay_between_their_fences() {
     let long = "x".repeat(100_000);
     for text in [hostile, &long] {
         let words = ["note", "decision", text, "--session", "task"];
-        fixture.segno(&words).good();
+        fixture.segno(&words).expect_success();
     }
     std::fs::remove_file(fixture.transcript()).unwrap();
-    fixture.segno(&["resume", "task"]).good();
+    fixture.segno(&["resume", "task"]).expect_success();
     let message = resume_message(&fixture);
     let (before, rest) = message.split_once("----- begin context ").unwrap();
     let (mark, _) = rest.split_once('\n').unwrap();
@@ -172,7 +172,7 @@ fn secret_printed_by_a_tool_is_redacted_everywhere() {
         Turn::say("All is done.").held(),
     ];
     let fixture = Fixture::with(Agent::Claude, Script::new("told", turns));
-    std::fs::write(fixture.stage.work().join("secret.txt"), CANARY).unwrap();
+    std::fs::write(fixture.agent_sandbox.work().join("secret.txt"), CANARY).unwrap();
     let command = |words: &[&str]| {
         let mut command = fixture.command(words);
         command.env("MY_API_TOKEN", CANARY);
@@ -181,13 +181,13 @@ fn secret_printed_by_a_tool_is_redacted_everywhere() {
     let mut run = command(&["run", fixture.spec.to_str().unwrap()]);
     let run = run.stdout(Stdio::null()).stderr(Stdio::null());
     let child = run.spawn().unwrap();
-    until("the model is asked for its second turn", || {
-        fixture.server.holds("told", 1) && fixture.written_down("task", "the key is bad")
+    wait_until("the model is asked for its second turn", || {
+        fixture.server.is_held("told", 1) && fixture.is_persisted("task", "the key is bad")
     });
     fixture.kill(child);
     fixture.server.release("told", 1);
     std::fs::remove_file(fixture.transcript()).unwrap();
-    let export = fixture.stage.root().join("export");
+    let export = fixture.agent_sandbox.root().join("export");
     let export = export.to_str().unwrap();
     let mut shown = String::new();
     for words in [
@@ -202,7 +202,7 @@ fn secret_printed_by_a_tool_is_redacted_everywhere() {
         &["sessions", "show", "task", "--json"],
         &["sessions", "export", "task", "--output", export],
     ] {
-        let output = segno_testkit::sandbox::finish(command(words));
+        let output = segno_testkit::sandbox::run_to_end(command(words));
         assert!(output.status.success(), "{words:?} {}", output.stderr);
         shown += &(output.stdout + &output.stderr);
     }

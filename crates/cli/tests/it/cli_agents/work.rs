@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use segno_testkit::model::{Call, Role, Turn};
-use segno_testkit::sandbox::finish;
+use segno_testkit::sandbox::run_to_end;
 use serde_json::json;
 
 use super::*;
@@ -24,7 +24,7 @@ pattern: {type: chain, config: {steps: [{agent: worker}]}}
 fn git(folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new("git");
     command.current_dir(folder).args(words);
-    finish(command).good().stdout
+    run_to_end(command).expect_success().stdout
 }
 
 /// A task that writes one file.
@@ -40,7 +40,7 @@ fn writes(name: &str) -> Script {
 }
 
 /// The user messages that the model received for a turn of a script.
-fn user_messages(workshop: &Workshop, script: &str, turn: usize) -> String {
+fn user_messages(workshop: &AgentFixture, script: &str, turn: usize) -> String {
     let sent = conversation(&workshop.server.request(script, turn).unwrap());
     let words = sent.into_iter().filter_map(|part| match part {
         Part::Text(Role::User, text) => Some(text),
@@ -50,8 +50,8 @@ fn user_messages(workshop: &Workshop, script: &str, turn: usize) -> String {
 }
 
 /// A repository with a committer identity, in the folder where the agents start.
-fn repository(workshop: &Workshop) -> PathBuf {
-    let repository = workshop.stage.work();
+fn repository(workshop: &AgentFixture) -> PathBuf {
+    let repository = workshop.agent_sandbox.work();
     for words in [
         &["init", "-q", "-b", "main"][..],
         &["config", "user.name", "Ada"],
@@ -66,7 +66,7 @@ fn repository(workshop: &Workshop) -> PathBuf {
 /// A repository with a plan of two tasks, one for each script, and the arguments that work through
 /// it.
 struct PlanFixture {
-    workshop: Workshop,
+    workshop: AgentFixture,
     repository: PathBuf,
     words: Vec<String>,
 }
@@ -74,9 +74,9 @@ struct PlanFixture {
 impl PlanFixture {
     fn new(provider: &str, scripts: [Script; 2]) -> Self {
         let markers = scripts.each_ref().map(Script::marker);
-        let workshop = Workshop::new(segno(), scripts, "all");
+        let workshop = AgentFixture::new(segno(), scripts, "all");
         let repository = repository(&workshop);
-        let review = workshop.sandbox.script(
+        let review = workshop.sandbox.write_script(
             "review.sh",
             "#!/bin/sh\ncat > /dev/null\necho '{\"approved\": true}'\n",
         );
@@ -107,7 +107,7 @@ impl PlanFixture {
     fn run_first_task(&self) {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
         self.workshop.segno(&words).refused(130, &["R0102"]);
-        self.workshop.is_quiet();
+        self.workshop.wait_until_idle();
     }
 }
 
@@ -127,14 +127,14 @@ fn assert_commits_each_task(provider: &str) {
     let fixture = PlanFixture::new(provider, [one, two]);
     fixture.run_first_task();
     let (workshop, repository) = (&fixture.workshop, &fixture.repository);
-    assert_eq!(workshop.server.paid("one"), [0, 1]);
-    assert_eq!(workshop.server.paid("two"), Vec::<usize>::new());
-    workshop.segno(&["resume", "job"]).good();
-    workshop.is_quiet();
+    assert_eq!(workshop.server.paid_turns("one"), [0, 1]);
+    assert_eq!(workshop.server.paid_turns("two"), Vec::<usize>::new());
+    workshop.segno(&["resume", "job"]).expect_success();
+    workshop.wait_until_idle();
     // A finished task is not asked again, and each task has its own conversation.
-    assert_eq!(workshop.server.paid("one"), [0, 1]);
-    assert_eq!(workshop.server.paid("two"), [0, 1]);
-    let opened = workshop.opened("job");
+    assert_eq!(workshop.server.paid_turns("one"), [0, 1]);
+    assert_eq!(workshop.server.paid_turns("two"), [0, 1]);
+    let opened = workshop.conversations("job");
     assert_eq!(opened.len(), 2, "{opened:?}");
     assert_ne!(opened[0].0, opened[1].0);
     let prompt = user_messages(workshop, "two", 0);
@@ -178,12 +178,12 @@ fn claude_code_works_and_codex_reviews() {
     let list = format!("- [ ] T1: Write the file\n  {}", first.marker());
     let plan = Script::new("plan", [say(&list)]);
     let issue = format!("The file is missing. {}", plan.marker());
-    let workshop = Workshop::new(segno(), [plan, first, no, mend, yes], "edit");
+    let workshop = AgentFixture::new(segno(), [plan, first, no, mend, yes], "edit");
     let repository = repository(&workshop);
     let words = ["work", &issue, "--agent", "claude", "--reviewer", "codex"];
     let output = workshop.segno(&[&words[..], &["--yes", "--name", "job"]].concat());
-    output.good();
-    workshop.is_quiet();
+    output.expect_success();
+    workshop.wait_until_idle();
     for (script, turns) in [
         ("plan", &[0][..]),
         ("first", &[0, 1]),
@@ -191,7 +191,7 @@ fn claude_code_works_and_codex_reviews() {
         ("mend", &[0, 1]),
         ("yes", &[0]),
     ] {
-        assert_eq!(workshop.server.paid(script), turns, "{script}");
+        assert_eq!(workshop.server.paid_turns(script), turns, "{script}");
     }
     // The planner has no tools that change files; the worker has.
     for (script, edits) in [("plan", false), ("first", true)] {
@@ -238,15 +238,15 @@ fn claude_code_as_reviewer_changes_no_files() {
         ],
     );
     let plan = format!("- [ ] T1: Write the file\n  {}\n", work.marker());
-    let workshop = Workshop::new(segno(), [work, review.heedless()], "all");
+    let workshop = AgentFixture::new(segno(), [work, review.without_repairs()], "all");
     let repository = repository(&workshop);
     let plan = workshop.sandbox.write("PLAN.md", &plan);
     let words = ["work", plan.to_str().unwrap(), "--agent", "claude"];
     workshop
         .segno(&[&words[..], &["--name", "job"]].concat())
-        .good();
-    workshop.is_quiet();
-    assert_eq!(workshop.server.paid("review"), [0, 1]);
+        .expect_success();
+    workshop.wait_until_idle();
+    assert_eq!(workshop.server.paid_turns("review"), [0, 1]);
     let names = ["ls-tree", "--name-only", "segno/job"];
     assert_eq!(git(&repository, &names), "file.txt\n");
     assert!(!repository.join("mine.txt").exists());
@@ -260,7 +260,7 @@ exit 1
 
 #[test]
 fn next_task_receives_decisions_and_failing_tests() {
-    let noted = |tool: &str, input: Value| Call::served("segno", tool, input);
+    let noted = |tool: &str, input: Value| Call::mcp_tool("segno", tool, input);
     let one = Script::new(
         "one",
         [
@@ -275,10 +275,10 @@ fn next_task_receives_decisions_and_failing_tests() {
             Turn::say("The first is done, and a test fails."),
         ],
     );
-    let fixture = PlanFixture::new("claude-code", [one.heedless(), writes("two")]);
+    let fixture = PlanFixture::new("claude-code", [one.without_repairs(), writes("two")]);
     fixture.run_first_task();
     let workshop = &fixture.workshop;
-    let shown = workshop.segno(&["context", "job"]).good().stdout;
+    let shown = workshop.segno(&["context", "job"]).expect_success().stdout;
     for words in [
         "1 of 2 done",
         "- [x] **T1** Write the first",
@@ -287,10 +287,10 @@ fn next_task_receives_decisions_and_failing_tests() {
     ] {
         assert!(shown.contains(words), "{words}\n{shown}");
     }
-    workshop.segno(&["resume", "job"]).good();
-    workshop.is_quiet();
-    assert_eq!(workshop.server.paid("one"), [0, 1, 2, 3, 4]);
-    assert_eq!(workshop.server.paid("two"), [0, 1]);
+    workshop.segno(&["resume", "job"]).expect_success();
+    workshop.wait_until_idle();
+    assert_eq!(workshop.server.paid_turns("one"), [0, 1, 2, 3, 4]);
+    assert_eq!(workshop.server.paid_turns("two"), [0, 1]);
     let sent = workshop.server.request("two", 0).unwrap().body.to_string();
     let (_, context) = sent.split_once("----- begin context").unwrap();
     let (context, _) = context.split_once("----- end context").unwrap();

@@ -1,6 +1,6 @@
 //! `segno answer`: questions that a run asks the user.
 
-use segno_testkit::sandbox::{Sandbox, until};
+use segno_testkit::sandbox::{Sandbox, wait_until};
 
 use super::{Live, normalize};
 use crate::sandbox;
@@ -34,21 +34,21 @@ fn question_ends_the_run_with_19_and_the_answer_resumes_it() {
       It says: the tide
       hint: answer with `segno answer report --step steps/1 TEXT`, then `segno resume report`
     ");
-    let output = sandbox.segno(&["answer", "report"]).good();
+    let output = sandbox.segno(&["answer", "report"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     steps/1: Publish it?
       It says: the tide
       default: no
       until [TIME]
     ");
-    let status = sandbox.segno(&["status", "--json"]).good().json();
+    let status = sandbox.segno(&["status", "--json"]).expect_success().json();
     assert_eq!(status[0]["status"], "waiting");
     sandbox
         .segno(&["resume"])
         .refused(19, &["waits for a person", "[R0108]"]);
     let output = sandbox
         .segno(&["answer", "report", "yes", "--resume"])
-        .good();
+        .expect_success();
     assert!(output.stdout.ends_with("published\n"), "{}", output.stdout);
     assert_eq!(sandbox.calls(), ["steps/0", "steps/2"]);
 }
@@ -58,11 +58,11 @@ fn answer_is_stored_and_accepted_once() {
     let sandbox = sandbox();
     write_asking_workflow(&sandbox);
     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
-    sandbox.segno(&["answer", "report", "yes"]).good();
+    sandbox.segno(&["answer", "report", "yes"]).expect_success();
     sandbox
         .segno(&["answer", "report", "no"])
         .refused(2, &["asks nothing", "[R0111]"]);
-    let output = sandbox.segno(&["resume"]).good();
+    let output = sandbox.segno(&["resume"]).expect_success();
     assert_eq!(output.stdout, "published\n");
     sandbox
         .segno(&["answer", "report", "no"])
@@ -82,13 +82,16 @@ fn json_shows_the_question_and_its_answer() {
         .map(|line| line["kind"].as_str().unwrap().to_owned())
         .collect();
     assert!(kinds.contains(&"question_asked".to_owned()), "{kinds:?}");
-    let asked = sandbox.segno(&["answer", "report", "--json"]).good().json();
+    let asked = sandbox
+        .segno(&["answer", "report", "--json"])
+        .expect_success()
+        .json();
     assert_eq!(asked[0]["prompt"], "Publish it?");
     assert_eq!(asked[0]["context"], "It says: the tide");
     assert_eq!(asked[0]["default"], "no");
     let answered = sandbox
         .segno(&["answer", "report", "yes", "--json"])
-        .good()
+        .expect_success()
         .json();
     assert_eq!(answered[0]["kind"], "answered");
     assert_eq!(answered[0]["path"], "steps/1");
@@ -100,9 +103,11 @@ fn secret_in_an_answer_is_redacted() {
     write_asking_workflow(&sandbox);
     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
     let secret = ["sk-ant-api03-", &"aB3".repeat(31), "-aB3aB3AA"].concat();
-    sandbox.segno(&["answer", "report", &secret]).good();
-    sandbox.segno(&["resume"]).good();
-    let logs = sandbox.segno(&["logs", "--json"]).good().stdout;
+    sandbox
+        .segno(&["answer", "report", &secret])
+        .expect_success();
+    sandbox.segno(&["resume"]).expect_success();
+    let logs = sandbox.segno(&["logs", "--json"]).expect_success().stdout;
     assert!(!logs.contains(&secret), "{logs}");
 }
 
@@ -111,7 +116,7 @@ fn waiting_session_can_be_cancelled() {
     let sandbox = sandbox();
     write_asking_workflow(&sandbox);
     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
-    sandbox.segno(&["cancel", "report"]).good();
+    sandbox.segno(&["cancel", "report"]).expect_success();
     sandbox
         .segno(&["resume", "report"])
         .refused(17, &["cancelled"]);
@@ -129,20 +134,20 @@ agents: {a: {prompt: Answer.}}
 pattern: {type: parallel, config: {branches: [{id: l, steps: [{agent: a, input: l}]}, {id: r, steps: [{agent: a, input: r}, {type: hitl, prompt: Right?}]}]}}
 ",
     );
-    sandbox.script(
+    sandbox.write_script(
         "agent.sh",
         "#!/bin/sh\ncase \"$(cat)\" in *l*) while [ ! -e go ]; do sleep 0.01; done;; esac\necho done\n",
     );
     let live = Live::start(&sandbox, &["run", "both.yaml"]);
-    until("it asks", || {
+    wait_until("it asks", || {
         sandbox.segno(&["answer", "both"]).stdout.contains("Right?")
     });
-    sandbox.segno(&["answer", "both", "yes"]).good();
+    sandbox.segno(&["answer", "both", "yes"]).expect_success();
     sandbox.write("go", "");
     // The branch that asked had already ended its part of the run; its answer counts at the resume.
     let output = live.finish();
     assert_eq!(output.code(), 19);
-    let output = sandbox.segno(&["resume"]).good();
+    let output = sandbox.segno(&["resume"]).expect_success();
     assert_eq!(output.stdout, "Branch l:\ndone\n\n---\n\nBranch r:\nyes\n");
 }
 
@@ -152,7 +157,7 @@ fn question_and_answer_survive_a_kill_at_any_position() {
     let armed = |sandbox: &Sandbox, words: &[&str], point: &str, visit: u32| {
         let mut command = sandbox.command(words);
         command.env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
-        segno_testkit::sandbox::finish(command)
+        segno_testkit::sandbox::run_to_end(command)
     };
     let mut kills = 0;
     for point in ["journal.before_commit", "journal.after_commit"] {
@@ -165,7 +170,7 @@ fn question_and_answer_survive_a_kill_at_any_position() {
                 write_asking_workflow(&sandbox);
                 if stage == "is answered" {
                     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
-                    sandbox.segno(&["answer", "report", "yes"]).good();
+                    sandbox.segno(&["answer", "report", "yes"]).expect_success();
                 }
                 let killed = armed(&sandbox, &words, point, visit).crashed();
                 kills += u32::from(killed);
@@ -185,7 +190,10 @@ fn question_and_answer_survive_a_kill_at_any_position() {
                 if output.status.code() == Some(19) {
                     output = sandbox.segno(&["answer", "report", "yes", "--resume"]);
                 }
-                let log = sandbox.segno(&["logs", "report", "--json"]).good().json();
+                let log = sandbox
+                    .segno(&["logs", "report", "--json"])
+                    .expect_success()
+                    .json();
                 let count = |kind: &str| log.iter().filter(|event| event["kind"] == kind).count();
                 let what = format!("{stage} {point}:{visit}: {}", output.stderr);
                 assert_eq!(

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use segno_testkit::sandbox::{Sandbox, finish};
+use segno_testkit::sandbox::{Sandbox, run_to_end};
 use serde_json::Value;
 
 use crate::sandbox;
@@ -29,10 +29,10 @@ fn outside(sandbox: &Sandbox, name: &str) -> PathBuf {
 fn export(sandbox: &Sandbox, checkpoint: &Value, to: &Path) -> Value {
     let to = to.to_str().unwrap();
     let words = ["checkpoint", "export", id(checkpoint), "--to", to, "--json"];
-    sandbox.segno(&words).good().json().remove(0)
+    sandbox.segno(&words).expect_success().json().remove(0)
 }
 
-fn import(sandbox: &Sandbox, from: &Path, more: &[&str]) -> segno_testkit::sandbox::Said {
+fn import(sandbox: &Sandbox, from: &Path, more: &[&str]) -> segno_testkit::sandbox::ProcessOutput {
     let from = from.to_str().unwrap();
     let words = [&["checkpoint", "import", from, "--json"], more].concat();
     sandbox.segno(&words)
@@ -68,25 +68,32 @@ fn checkpoint_is_transferred_and_restored_in_another_home() {
     let (checkpoint, folder) = session_with_export(&here);
     let before = tree(&here.work());
     let there = sandbox();
-    let dry = import(&there, &folder, &["--dry-run"]).good().json();
+    let dry = import(&there, &folder, &["--dry-run"])
+        .expect_success()
+        .json();
     assert_eq!(dry[0]["kind"], "would_import");
     assert_eq!(dry[0]["session_came"], "new");
     assert!(list(&there).is_empty());
     assert_eq!(
         there
             .segno(&["sessions", "list", "--all", "--json"])
-            .good()
+            .expect_success()
             .stdout,
         ""
     );
-    let imported = import(&there, &folder, &[]).good().json().remove(0);
+    let imported = import(&there, &folder, &[])
+        .expect_success()
+        .json()
+        .remove(0);
     assert_eq!(imported["checkpoint"], checkpoint["checkpoint"]);
     assert_eq!(imported["snapshot"], checkpoint["snapshot"]);
     assert_eq!(imported["origin"], folder.to_str().unwrap());
     assert_eq!(imported["missing"], serde_json::json!([]));
-    there.segno(&["checkpoint", "verify"]).good();
-    there.segno(&["sessions", "show", "chain"]).good();
-    let shown = there.segno(&["checkpoint", "show", id(&imported)]).good();
+    there.segno(&["checkpoint", "verify"]).expect_success();
+    there.segno(&["sessions", "show", "chain"]).expect_success();
+    let shown = there
+        .segno(&["checkpoint", "show", id(&imported)])
+        .expect_success();
     assert!(
         shown.stdout.contains(folder.to_str().unwrap()),
         "{}",
@@ -100,10 +107,13 @@ fn checkpoint_is_transferred_and_restored_in_another_home() {
         "--into",
         into.to_str().unwrap(),
     ];
-    there.segno(&words).good();
+    there.segno(&words).expect_success();
     assert_eq!(tree(&into), before);
     // A second import changes nothing.
-    let again = import(&there, &folder, &[]).good().json().remove(0);
+    let again = import(&there, &folder, &[])
+        .expect_success()
+        .json()
+        .remove(0);
     assert_eq!(again["standing"], "known");
     assert_eq!(again["session_came"], "known");
     assert_eq!(list(&there).len(), 1);
@@ -171,25 +181,30 @@ fn export_ends_at_the_checkpoint() {
     write_workspace(&sandbox, "");
     let mut command = sandbox.command(&["run", "chain.yaml"]);
     command.env("SEGNO_FAILPOINT", "step.before_effect:2");
-    assert!(finish(command).crashed());
+    assert!(run_to_end(command).crashed());
     let checkpoint = create_checkpoint(&sandbox);
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     let folder = outside(&sandbox, "carried");
     export(&sandbox, &checkpoint, &folder);
     let conversation = json(&folder, "conversation.json");
     assert_eq!(conversation["turn_count"], 1);
     // The session here has continued: it has everything that the folder has.
-    let known = import(&sandbox, &folder, &[]).good().json().remove(0);
+    let known = import(&sandbox, &folder, &[])
+        .expect_success()
+        .json()
+        .remove(0);
     assert_eq!(
         (&known["standing"], &known["session_came"]),
         (&"known".into(), &"known".into())
     );
     // On another machine it continues from where the checkpoint stood.
     let there = crate::sandbox();
-    import(&there, &folder, &[]).good();
-    let shown = there.segno(&["sessions", "show", "chain", "--json"]).good();
+    import(&there, &folder, &[]).expect_success();
+    let shown = there
+        .segno(&["sessions", "show", "chain", "--json"])
+        .expect_success();
     assert!(shown.stdout.contains("interrupted"), "{}", shown.stdout);
-    there.segno(&["checkpoint", "verify"]).good();
+    there.segno(&["checkpoint", "verify"]).expect_success();
 }
 
 #[test]
@@ -206,7 +221,7 @@ fn export_is_deterministic_and_replaces_nothing() {
     assert_eq!(tree(&other), tree(&folder));
     let output = sandbox
         .segno(&["checkpoint", "export", id(&checkpoint)])
-        .good();
+        .expect_success();
     assert!(
         output
             .stdout
@@ -232,14 +247,17 @@ fn import_with_a_conflicting_id_gets_a_new_id() {
     let sandbox = sandbox();
     let (checkpoint, folder) = session_with_export(&sandbox);
     forge(&folder, |text| text.replace("\"manual\"", "\"pause\""));
-    let imported = import(&sandbox, &folder, &[]).good().json().remove(0);
+    let imported = import(&sandbox, &folder, &[])
+        .expect_success()
+        .json()
+        .remove(0);
     assert_eq!(imported["standing"], "renamed");
     assert_eq!(imported["was"], checkpoint["checkpoint"]);
     assert_ne!(imported["checkpoint"], checkpoint["checkpoint"]);
     let listed = list(&sandbox);
     assert_eq!(listed.len(), 2);
     assert!(listed.iter().any(|line| line["trigger"] == "manual"));
-    sandbox.segno(&["checkpoint", "verify"]).good();
+    sandbox.segno(&["checkpoint", "verify"]).expect_success();
 }
 
 #[test]
@@ -250,7 +268,10 @@ fn import_does_not_replace_an_unreadable_checkpoint() {
     let checkpoints = checkpoints.join(checkpoint["session"].as_str().unwrap());
     let file = checkpoints.join(format!("{}.json", id(&checkpoint)));
     write_file(&file, b"damaged");
-    let imported = import(&sandbox, &folder, &[]).good().json().remove(0);
+    let imported = import(&sandbox, &folder, &[])
+        .expect_success()
+        .json()
+        .remove(0);
     assert_eq!(imported["standing"], "renamed");
     assert_eq!(bytes(&file), b"damaged");
 }
@@ -320,7 +341,10 @@ fn folder_of_another_program_can_be_imported() {
         &folder.join("mcp_state/beads.json"),
         b"{\"type\": \"stateless\"}",
     );
-    let imported = import(&sandbox, &folder, &[]).good().json().remove(0);
+    let imported = import(&sandbox, &folder, &[])
+        .expect_success()
+        .json()
+        .remove(0);
     assert_eq!(imported["trigger"], "periodic");
     assert_eq!(
         imported["missing"],
@@ -329,12 +353,12 @@ fn folder_of_another_program_can_be_imported() {
     assert!(imported["note"].as_str().unwrap().contains("ph-fix-auth"));
     let shown = sandbox
         .segno(&["checkpoint", "show", id(&imported), "--json"])
-        .good();
+        .expect_success();
     assert_eq!(
         shown.json()[0]["environment"],
         serde_json::json!({"TZ": "UTC"})
     );
-    sandbox.segno(&["checkpoint", "verify"]).good();
+    sandbox.segno(&["checkpoint", "verify"]).expect_success();
     let into = outside(&sandbox, "restored");
     let words = [
         "checkpoint",
@@ -343,7 +367,7 @@ fn folder_of_another_program_can_be_imported() {
         "--into",
         into.to_str().unwrap(),
     ];
-    sandbox.segno(&words).good();
+    sandbox.segno(&words).expect_success();
     assert_eq!(tree(&into), tree(&sandbox.work()));
     // A further export keeps the files that the other program wrote.
     let further = outside(&sandbox, "further");
@@ -360,7 +384,10 @@ fn folder_of_another_program_can_be_imported() {
         );
     }
     // The archive alone is enough.
-    let alone = import(&sandbox, &archive, &[]).good().json().remove(0);
+    let alone = import(&sandbox, &archive, &[])
+        .expect_success()
+        .json()
+        .remove(0);
     assert_eq!(alone["snapshot"], imported["snapshot"]);
 }
 
@@ -382,7 +409,7 @@ fn every_change_to_a_folder_is_refused() {
         assert_eq!(
             there
                 .segno(&["sessions", "list", "--all", "--json"])
-                .good()
+                .expect_success()
                 .stdout,
             ""
         );
@@ -410,7 +437,7 @@ fn every_change_to_a_folder_is_refused() {
         Command::new("rm").arg("-r").arg(&changed).status().unwrap();
     }
     // The unchanged folder can be imported.
-    import(&there, &folder, &[]).good();
+    import(&there, &folder, &[]).expect_success();
 }
 
 #[test]
@@ -434,15 +461,15 @@ fn diverged_session_is_not_merged() {
     write_workspace(&sandbox, "");
     let mut command = sandbox.command(&["run", "chain.yaml"]);
     command.env("SEGNO_FAILPOINT", "step.before_effect:2");
-    assert!(finish(command).crashed());
+    assert!(run_to_end(command).crashed());
     let early = create_checkpoint(&sandbox);
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     let late = create_checkpoint(&sandbox);
     let (one, two) = (outside(&sandbox, "one"), outside(&sandbox, "two"));
     export(&sandbox, &early, &one);
     export(&sandbox, &late, &two);
     let there = crate::sandbox();
-    import(&there, &one, &[]).good();
+    import(&there, &one, &[]).expect_success();
     import(&there, &two, &[]).refused(17, &["goes on to entry", "[S0113]"]);
     assert_eq!(list(&there).len(), 1);
 }
@@ -455,8 +482,8 @@ fn kill(sandbox: &Sandbox, call: &str, nth: usize, words: &[&str]) -> bool {
     command.arg(format!("trace={call}"));
     command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={nth}")]);
     command.arg(sandbox.binary()).args(words);
-    sandbox.furnish(&mut command);
-    !finish(command).status.success()
+    sandbox.set_env(&mut command);
+    !run_to_end(command).status.success()
 }
 
 /// System calls that change a disk, and how many of them are skipped between two kills.
@@ -517,12 +544,12 @@ fn killed_import_can_be_repeated() {
             let there = sandbox();
             let killed = kill(&there, call, nth, &words);
             assert!(list(&there).len() <= 1, "{call} {nth}");
-            there.segno(&["checkpoint", "verify"]).good();
-            there.segno(&["doctor"]).good();
-            there.segno(&words).good();
+            there.segno(&["checkpoint", "verify"]).expect_success();
+            there.segno(&["doctor"]).expect_success();
+            there.segno(&words).expect_success();
             assert_eq!(list(&there).len(), 1, "{call} {nth}");
-            there.segno(&["checkpoint", "verify"]).good();
-            there.segno(&["sessions", "show", "chain"]).good();
+            there.segno(&["checkpoint", "verify"]).expect_success();
+            there.segno(&["sessions", "show", "chain"]).expect_success();
             if !killed {
                 break;
             }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use segno_testkit::sandbox::{Said, Sandbox, finish};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end};
 use serde_json::Value;
 
 use super::archive::{copy, forge, make_folder, write_file};
@@ -80,11 +80,16 @@ fn export_bundle(sandbox: &Sandbox, session: &str) -> PathBuf {
     let to = root(sandbox).join("carried");
     let path = to.to_str().unwrap();
     let words = ["sessions", "export", session, "--bundle", "-o", path];
-    sandbox.segno(&words).good();
+    sandbox.segno(&words).expect_success();
     to
 }
 
-fn import(sandbox: &Sandbox, from: &Path, into: Option<&Path>, point: Option<&str>) -> Said {
+fn import(
+    sandbox: &Sandbox,
+    from: &Path,
+    into: Option<&Path>,
+    point: Option<&str>,
+) -> ProcessOutput {
     let mut words = vec!["sessions", "import", from.to_str().unwrap()];
     words.extend(
         into.iter()
@@ -94,12 +99,12 @@ fn import(sandbox: &Sandbox, from: &Path, into: Option<&Path>, point: Option<&st
     if let Some(point) = point {
         command.env("SEGNO_FAILPOINT", point);
     }
-    finish(command)
+    run_to_end(command)
 }
 
 fn sessions(sandbox: &Sandbox) -> Vec<Value> {
     let words = ["sessions", "list", "--all", "--json"];
-    sandbox.segno(&words).good().json()
+    sandbox.segno(&words).expect_success().json()
 }
 
 /// A machine with a chain that failed at its third step, and would succeed now.
@@ -127,7 +132,7 @@ fn bundle_holds_files_session_and_transcripts() {
     }
     let second = machine();
     let folder = root(&second).join("garden");
-    let output = import(&second, &bundle, Some(&folder), None).good();
+    let output = import(&second, &bundle, Some(&folder), None).expect_success();
     for words in [
         "imported task (",
         "failed, in ",
@@ -137,11 +142,11 @@ fn bundle_holds_files_session_and_transcripts() {
         assert!(output.stdout.contains(words), "{words}: {output:?}");
     }
     assert_eq!(tree(&folder), tree(&first.work()));
-    let plan = second.segno(&["resume", "task", "--plan"]).good();
+    let plan = second.segno(&["resume", "task", "--plan"]).expect_success();
     assert!(plan.stdout.contains("rehomed (claude-code)"), "{plan:?}");
     let was = format!("was about {}", first.work().display());
     assert!(plan.stdout.contains(&was), "{plan:?}");
-    second.segno(&["resume", "task"]).good();
+    second.segno(&["resume", "task"]).expect_success();
     let started = String::from_utf8(bytes(&folder.join("started"))).unwrap();
     assert!(
         started.ends_with(&format!("--resume={native}\n")),
@@ -160,14 +165,16 @@ fn bundle_holds_files_session_and_transcripts() {
         bytes(&below.join("agent-task-1.meta.json")),
         SUBAGENT_META.as_bytes()
     );
-    second.segno(&["doctor"]).good();
-    second.segno(&["checkpoint", "verify"]).good();
+    second.segno(&["doctor"]).expect_success();
+    second.segno(&["checkpoint", "verify"]).expect_success();
 }
 
 #[test]
 fn lost_transcript_is_exported_from_its_newest_copy() {
     let (first, native) = interrupted_session();
-    first.segno(&["checkpoint", "create", "task"]).good();
+    first
+        .segno(&["checkpoint", "create", "task"])
+        .expect_success();
     remove(&transcript(&first, "-stage-work", &native));
     let bundle = export_bundle(&first, "task");
     let name = format!("conversations/claude-code/{native}.jsonl");
@@ -180,7 +187,7 @@ fn bundle_without_a_transcript_says_so() {
     remove(&transcript(&first, "-stage-work", &native));
     let output = first
         .segno(&["sessions", "export", "task", "--bundle"])
-        .good();
+        .expect_success();
     assert!(
         output.stderr.contains("no record of claude-code"),
         "{output:?}"
@@ -268,7 +275,7 @@ fn tampered_transcripts_are_refused_by_name() {
         std::os::unix::fs::symlink(bundle.join(&own), forged.join(&own)).unwrap();
     };
     refused(&linked, &[&own, "not a regular file"]);
-    import(&second, &bundle, Some(&folder), None).good();
+    import(&second, &bundle, Some(&folder), None).expect_success();
 }
 
 #[test]
@@ -278,7 +285,7 @@ fn settings_that_start_programs_are_disarmed_unless_trusted() {
     let bundle = export_bundle(&first, "task");
     let second = machine();
     let folder = root(&second).join("garden");
-    let output = import(&second, &bundle, Some(&folder), None).good();
+    let output = import(&second, &bundle, Some(&folder), None).expect_success();
     assert!(output.stderr.contains("segno-inert"), "{output:?}");
     assert!(!folder.join(".claude/settings.json").exists());
     let third = machine();
@@ -291,7 +298,9 @@ fn settings_that_start_programs_are_disarmed_unless_trusted() {
         "--into",
         path,
     ];
-    third.segno(&[&words[..], &["--trust"]].concat()).good();
+    third
+        .segno(&[&words[..], &["--trust"]].concat())
+        .expect_success();
     assert!(folder.join(".claude/settings.json").exists());
 }
 
@@ -301,22 +310,22 @@ fn import_without_a_folder_prints_a_hint() {
     let bundle = export_bundle(&first, "task");
     let file = root(&first).join("task.segno");
     let words = ["sessions", "export", "task", "-o", file.to_str().unwrap()];
-    first.segno(&words).good();
+    first.segno(&words).expect_success();
     // The first machine's folder exists on this machine, which it would not elsewhere.
     std::fs::rename(first.work(), root(&first).join("away")).unwrap();
     let second = machine();
-    let output = import(&second, &bundle, None, None).good();
+    let output = import(&second, &bundle, None, None).expect_success();
     let hint = format!("sessions import {} --into FOLDER", bundle.display());
     assert!(output.stderr.contains(&hint), "{output:?}");
     assert!(!output.stdout.contains("goes on"), "{output:?}");
     let folder = root(&second).join("garden");
-    let output = import(&second, &bundle, Some(&folder), None).good();
+    let output = import(&second, &bundle, Some(&folder), None).expect_success();
     assert!(
         output.stdout.contains("`segno resume task` goes on"),
         "{output:?}"
     );
     let third = machine();
-    let output = import(&third, &file, None, None).good();
+    let output = import(&third, &file, None, None).expect_success();
     assert!(
         output.stderr.contains("segno sessions move task FOLDER"),
         "{output:?}"
@@ -324,10 +333,10 @@ fn import_without_a_folder_prints_a_hint() {
     let fourth = machine();
     import(&fourth, &file, Some(&root(&fourth).join("nowhere")), None).refused(2, &["[R0117]"]);
     assert!(sessions(&fourth).is_empty());
-    import(&fourth, &file, Some(&fourth.work()), None).good();
+    import(&fourth, &file, Some(&fourth.work()), None).expect_success();
     let path = fourth.work();
     assert_eq!(sessions(&fourth)[0]["workspace"], path.to_str().unwrap());
-    import(&fourth, &file, Some(&fourth.work()), None).good();
+    import(&fourth, &file, Some(&fourth.work()), None).expect_success();
     import(&fourth, &file, None, None).refused(17, &["[S0113]"]);
 }
 
@@ -341,7 +350,7 @@ fn import_does_not_move_a_running_session() {
     import(&first, &bundle, Some(&folder), None).refused(21, &["[S0107]"]);
     assert!(!folder.exists());
     live.kill();
-    import(&first, &bundle, Some(&folder), None).good();
+    import(&first, &bundle, Some(&folder), None).expect_success();
     assert_eq!(sessions(&first)[0]["workspace"], folder.to_str().unwrap());
 }
 
@@ -364,8 +373,8 @@ fn kill_imports(from: &Path, whole: impl Fn(&Sandbox, &Path, &str)) -> usize {
                 break;
             }
             kills += 1;
-            second.segno(&["doctor"]).good();
-            import(&second, from, Some(&folder), None).good();
+            second.segno(&["doctor"]).expect_success();
+            import(&second, from, Some(&folder), None).expect_success();
             let listed = sessions(&second);
             assert_eq!(listed.len(), 1, "{failpoint}");
             assert_eq!(
@@ -373,10 +382,10 @@ fn kill_imports(from: &Path, whole: impl Fn(&Sandbox, &Path, &str)) -> usize {
                 folder.to_str().unwrap(),
                 "{failpoint}"
             );
-            let logged = second.segno(&["logs", "stuck"]).good();
+            let logged = second.segno(&["logs", "stuck"]).expect_success();
             assert_eq!(logged.stdout.matches("moved to").count(), 1, "{failpoint}");
             whole(&second, &folder, &failpoint);
-            second.segno(&["doctor"]).good();
+            second.segno(&["doctor"]).expect_success();
         }
     }
     kills
@@ -391,7 +400,7 @@ fn killed_bundle_import_is_finished_by_the_same_command() {
         assert_eq!(tree(folder), tree(&first.work()), "{failpoint}");
         let own = |name: &&Value| name["note"] == "for `sessions export --bundle`";
         assert_eq!(list(second).iter().filter(own).count(), 1, "{failpoint}");
-        second.segno(&["resume", "stuck"]).good();
+        second.segno(&["resume", "stuck"]).expect_success();
         let calls = String::from_utf8(bytes(&folder.join("calls.log"))).unwrap();
         assert_eq!(calls.lines().count(), 4, "{failpoint}: {calls}");
     });
@@ -404,10 +413,10 @@ fn killed_file_import_is_finished_by_the_same_command() {
     let first = failed_chain();
     let file = root(&first).join("stuck.segno");
     let words = ["sessions", "export", "stuck", "-o", file.to_str().unwrap()];
-    first.segno(&words).good();
+    first.segno(&words).expect_success();
     let kills = kill_imports(&file, |second, folder, failpoint| {
-        import(second, &file, Some(folder), None).good();
-        let logged = second.segno(&["logs", "stuck"]).good();
+        import(second, &file, Some(folder), None).expect_success();
+        let logged = second.segno(&["logs", "stuck"]).expect_success();
         assert_eq!(logged.stdout.matches("moved to").count(), 1, "{failpoint}");
     });
     assert!(kills > 5, "{kills}");
@@ -419,9 +428,9 @@ fn repeated_import_is_recognised_and_replaces_nothing() {
     let bundle = export_bundle(&first, "stuck");
     let second = sandbox();
     let folder = root(&second).join("garden");
-    import(&second, &bundle, Some(&folder), None).good();
+    import(&second, &bundle, Some(&folder), None).expect_success();
     write_file(&folder.join("chain.yaml"), b"edited since");
-    let output = import(&second, &bundle, Some(&folder), None).good();
+    let output = import(&second, &bundle, Some(&folder), None).expect_success();
     assert!(output.stdout.contains("is here already"), "{output:?}");
     assert_eq!(bytes(&folder.join("chain.yaml")), b"edited since");
     let elsewhere = root(&second).join("elsewhere");

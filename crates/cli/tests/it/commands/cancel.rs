@@ -7,14 +7,14 @@ use crate::commands::{
 };
 use crate::sandbox;
 use rustix::process::Signal;
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 
 #[test]
 fn stopped_session_is_cancelled_permanently() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let output = sandbox.segno(&["cancel", "chain"]).good();
+    let output = sandbox.segno(&["cancel", "chain"]).expect_success();
     assert_eq!(
         normalize(&sandbox, &output.stdout),
         "chain ([ID]) is cancelled"
@@ -31,7 +31,7 @@ fn stopped_session_is_cancelled_permanently() {
     }
     sandbox.segno(&["resume"]).refused(17, &["[S0106]"]);
     assert_eq!(sandbox.calls().len(), 3);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -40,7 +40,9 @@ fn killed_run_can_be_cancelled() {
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     live.kill();
-    let output = sandbox.segno(&["cancel", "chain", "--json"]).good();
+    let output = sandbox
+        .segno(&["cancel", "chain", "--json"])
+        .expect_success();
     let line = &output.json()[0];
     assert_eq!(keys(line), "kind name session v");
     assert_eq!(line["kind"], "cancelled");
@@ -53,8 +55,8 @@ fn cancel_stops_a_running_session_between_steps() {
     // Long enough that the cancel comes in the middle, whichever step that is.
     sandbox.command_chain(60, "sleep 0.03\necho > begun");
     let live = super::Live::start(&sandbox, &["run", "chain.yaml"]);
-    segno_testkit::sandbox::until("it has begun", || !sandbox.read("begun").is_empty());
-    let output = sandbox.segno(&["cancel", "chain"]).good();
+    segno_testkit::sandbox::wait_until("it has begun", || !sandbox.read("begun").is_empty());
+    let output = sandbox.segno(&["cancel", "chain"]).expect_success();
     assert_eq!(
         normalize(&sandbox, &output.stdout),
         "chain ([ID]) was told, and stops after the step in flight, in a plan after the task"
@@ -78,7 +80,9 @@ fn cancel_now_kills_the_agent() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     let (live, agent) = start_waiting(&sandbox, &[]);
-    let output = sandbox.segno(&["cancel", "chain", "--now"]).good();
+    let output = sandbox
+        .segno(&["cancel", "chain", "--now"])
+        .expect_success();
     assert_eq!(
         normalize(&sandbox, &output.stdout),
         "chain ([ID]) was told, and stops at once"
@@ -102,8 +106,10 @@ fn cancel_now_overrides_an_earlier_cancel() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 0);
     let (live, agent) = start_waiting(&sandbox, &[]);
-    sandbox.segno(&["cancel", "chain"]).good();
-    sandbox.segno(&["cancel", "chain", "--now"]).good();
+    sandbox.segno(&["cancel", "chain"]).expect_success();
+    sandbox
+        .segno(&["cancel", "chain", "--now"])
+        .expect_success();
     until_gone(&agent);
     live.finish()
         .refused(10, &["stopped: session chain is cancelled"]);
@@ -115,10 +121,10 @@ fn cancel_after_ctrl_c_cancels() {
     waiting_chain(&sandbox, 2, 0);
     let (live, _) = start_waiting(&sandbox, &[]);
     live.signal(Signal::INT);
-    until("it says so", || {
+    wait_until("it says so", || {
         live.stderr().contains("stopping after this step")
     });
-    sandbox.segno(&["cancel", "chain"]).good();
+    sandbox.segno(&["cancel", "chain"]).expect_success();
     sandbox.write("go", "");
     live.finish();
     assert_eq!(
@@ -137,9 +143,9 @@ fn a_cancelled_run_whose_step_fails_is_cancelled() {
         "command: [./agent.sh], failure_policy: {retries: 0}",
     );
     let agent = sandbox.read("agent.sh");
-    sandbox.script("agent.sh", &format!("{agent}exit 1\n"));
+    sandbox.write_script("agent.sh", &format!("{agent}exit 1\n"));
     let (live, _) = start_waiting(&sandbox, &[]);
-    sandbox.segno(&["cancel", "chain"]).good();
+    sandbox.segno(&["cancel", "chain"]).expect_success();
     sandbox.write("go", "");
     live.finish();
     assert_eq!(

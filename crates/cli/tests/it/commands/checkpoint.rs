@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use segno_testkit::sandbox::{Sandbox, finish};
+use segno_testkit::sandbox::{Sandbox, run_to_end};
 use serde_json::Value;
 
 use crate::sandbox;
@@ -20,11 +20,13 @@ pub(super) fn write_workspace(sandbox: &Sandbox, more: &str) {
 }
 
 pub(super) fn run(sandbox: &Sandbox) {
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
 }
 
 pub(super) fn create_checkpoint(sandbox: &Sandbox) -> Value {
-    let output = sandbox.segno(&["checkpoint", "create", "--json"]).good();
+    let output = sandbox
+        .segno(&["checkpoint", "create", "--json"])
+        .expect_success();
     output.json().remove(0)
 }
 
@@ -34,7 +36,7 @@ pub(super) fn id(checkpoint: &Value) -> &str {
 
 pub(super) fn list(sandbox: &Sandbox) -> Vec<Value> {
     let words = ["checkpoint", "list", "--all", "--json"];
-    sandbox.segno(&words).good().json()
+    sandbox.segno(&words).expect_success().json()
 }
 
 fn triggers(sandbox: &Sandbox) -> Vec<String> {
@@ -99,7 +101,7 @@ fn restore_brings_files_back_unchanged() {
     sandbox.write("new.txt", "mine\n");
     let output = sandbox
         .segno(&["checkpoint", "restore", id(&checkpoint)])
-        .good();
+        .expect_success();
     assert!(output.stdout.contains("wrote 2 files"), "{}", output.stdout);
     assert_eq!(
         sandbox.read("new.txt"),
@@ -113,7 +115,7 @@ fn restore_brings_files_back_unchanged() {
     assert!(rescue["note"].as_str().unwrap().starts_with("before "));
     sandbox
         .segno(&["checkpoint", "restore", id(&rescue), "--exact"])
-        .good();
+        .expect_success();
     assert_eq!(sandbox.read("src/main.rs"), "fn main() { panic!() }\n");
     assert!(!work.join(".env").exists());
     assert_eq!(sandbox.read("new.txt"), "mine\n");
@@ -129,14 +131,16 @@ fn restore_elsewhere_does_not_touch_the_workspace() {
     let into = sandbox.work().parent().unwrap().join("elsewhere");
     let path = into.to_str().unwrap();
     let words = ["checkpoint", "restore", id(&checkpoint), "--into", path];
-    let output = sandbox.segno(&[&words[..], &["--dry-run"]].concat()).good();
+    let output = sandbox
+        .segno(&[&words[..], &["--dry-run"]].concat())
+        .expect_success();
     assert!(
         output.stdout.starts_with("would write"),
         "{}",
         output.stdout
     );
     assert!(!into.exists());
-    sandbox.segno(&words).good();
+    sandbox.segno(&words).expect_success();
     assert_eq!(tree(&into), before);
     assert_eq!(tree(&sandbox.work()), before);
     assert_eq!(
@@ -149,16 +153,16 @@ fn restore_elsewhere_does_not_touch_the_workspace() {
 /// Runs git in a folder, without the user's configuration.
 fn git(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> String {
     let mut command = std::process::Command::new("git");
-    sandbox.furnish(&mut command);
+    sandbox.set_env(&mut command);
     command.args(["-c", "user.name=x", "-c", "user.email=x@y"]);
     command
         .args(["-c", "init.defaultBranch=main", "-C"])
         .arg(folder);
-    finish({
+    run_to_end({
         command.args(words);
         command
     })
-    .good()
+    .expect_success()
     .stdout
 }
 
@@ -179,7 +183,7 @@ fn checkpoint_shows_git_status_and_restores_unpushed_work() {
     let checkpoint = create_checkpoint(&sandbox);
     let shown = sandbox
         .segno(&["checkpoint", "show", id(&checkpoint)])
-        .good();
+        .expect_success();
     let line = shown
         .stdout
         .lines()
@@ -198,7 +202,7 @@ fn checkpoint_shows_git_status_and_restores_unpushed_work() {
     let path = into.to_str().unwrap();
     sandbox
         .segno(&["checkpoint", "restore", id(&checkpoint), "--into", path])
-        .good();
+        .expect_success();
     for question in [
         &["status", "--porcelain=v2", "--branch"][..],
         &["log", "--format=%H %s"],
@@ -233,7 +237,7 @@ fn checkpoint_names_the_files_changed_since_session_start() {
     sandbox.write("sk-ant-api03-abcdefghijklmnopqrstuvwxyz012345", "new\n");
     let checkpoint = create_checkpoint(&sandbox);
     let words = ["checkpoint", "show", id(&checkpoint), "--json"];
-    let shown = sandbox.segno(&words).good().json().remove(0);
+    let shown = sandbox.segno(&words).expect_success().json().remove(0);
     let since = &shown["repositories"][0]["since"];
     assert_eq!(since["commit"], began.trim());
     assert_eq!(since["files"], 5, "{since}");
@@ -249,7 +253,7 @@ fn checkpoint_names_the_files_changed_since_session_start() {
     assert_eq!(names[4], "src/main.rs");
     let shown = sandbox
         .segno(&["checkpoint", "show", id(&checkpoint)])
-        .good();
+        .expect_success();
     let line = format!(
         "5 files changed since the session began at {}",
         &began[..10]
@@ -257,10 +261,10 @@ fn checkpoint_names_the_files_changed_since_session_start() {
     assert!(shown.stdout.contains(&line), "{}", shown.stdout);
     // A fork has the same start commit as its session.
     let words = ["sessions", "fork", "chain", "--name", "copy"];
-    sandbox.segno(&words).good();
+    sandbox.segno(&words).expect_success();
     let copied = sandbox
         .segno(&["logs", "copy", "--json"])
-        .good()
+        .expect_success()
         .json()
         .remove(0);
     assert_eq!(copied["commit"], began.trim(), "{copied}");
@@ -275,9 +279,11 @@ fn pruned_checkpoint_can_be_restored_until_gc() {
     sandbox.write("src/main.rs", "fn main() { new() }\n");
     create_checkpoint(&sandbox);
     let prune = ["checkpoint", "prune", "--keep", "1"];
-    sandbox.segno(&[&prune[..], &["--dry-run"]].concat()).good();
+    sandbox
+        .segno(&[&prune[..], &["--dry-run"]].concat())
+        .expect_success();
     assert_eq!(list(&sandbox).len(), 2);
-    let output = sandbox.segno(&prune).good();
+    let output = sandbox.segno(&prune).expect_success();
     assert!(
         output
             .stdout
@@ -288,40 +294,49 @@ fn pruned_checkpoint_can_be_restored_until_gc() {
     assert_eq!(list(&sandbox).len(), 1);
     let pruned = ["checkpoint", "list", "--pruned", "--json"];
     assert_eq!(
-        sandbox.segno(&pruned).good().json()[0]["checkpoint"],
+        sandbox.segno(&pruned).expect_success().json()[0]["checkpoint"],
         old["checkpoint"]
     );
     // Other commands do not see it, and its files stay.
     sandbox
         .segno(&["checkpoint", "show", id(&old)])
         .refused(17, &["K0201"]);
-    sandbox.segno(&["gc", "--grace-hours", "0"]).good();
+    sandbox
+        .segno(&["gc", "--grace-hours", "0"])
+        .expect_success();
     sandbox
         .segno(&["checkpoint", "prune", "--undo", "0000"])
         .refused(17, &["K0201"]);
     let output = sandbox
         .segno(&["checkpoint", "prune", "--undo", id(&old)])
-        .good();
+        .expect_success();
     assert!(
         output.stdout.contains("had back 1 of 1"),
         "{}",
         output.stdout
     );
-    sandbox.segno(&["checkpoint", "restore", id(&old)]).good();
+    sandbox
+        .segno(&["checkpoint", "restore", id(&old)])
+        .expect_success();
     assert_eq!(sandbox.read("src/main.rs"), "fn main() {}\n");
     // Without time to undo, gc deletes it.
-    sandbox.segno(&prune).good();
+    sandbox.segno(&prune).expect_success();
     sandbox.configure("[trash]\nkeep_days = 0\n");
-    let text = sandbox.segno(&["gc", "--dry-run"]).good().stdout;
+    let text = sandbox.segno(&["gc", "--dry-run"]).expect_success().stdout;
     assert!(
         text.contains(&format!("would erase {} for good", id(&old))),
         "{text}"
     );
     // Both are still there: this one, and the one that its restore created.
-    assert_eq!(sandbox.segno(&pruned).good().json().len(), 2);
-    sandbox.segno(&["gc", "--grace-hours", "0"]).good();
-    assert_eq!(sandbox.segno(&pruned).good().json(), Vec::<Value>::new());
-    sandbox.segno(&["doctor"]).good();
+    assert_eq!(sandbox.segno(&pruned).expect_success().json().len(), 2);
+    sandbox
+        .segno(&["gc", "--grace-hours", "0"])
+        .expect_success();
+    assert_eq!(
+        sandbox.segno(&pruned).expect_success().json(),
+        Vec::<Value>::new()
+    );
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -377,7 +392,7 @@ fn run_that_prunes_reports_too_much_disk_usage() {
     .take(4_000_000)
     .collect();
     sandbox.write("large.txt", &text);
-    let output = sandbox.segno(&["run", "chain.yaml"]).good();
+    let output = sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let text = format!("{}{}", output.stdout, output.stderr);
     assert!(text.contains("checkpoints take"), "{text}");
 }
@@ -392,10 +407,10 @@ fn detach_and_exhaustion_create_checkpoints() {
     sandbox.write("chain.yaml", &spec);
     sandbox.write("wait", "");
     let child = sandbox.start(&["run", "chain.yaml"]);
-    segno_testkit::sandbox::until("a call", || !sandbox.calls().is_empty());
+    segno_testkit::sandbox::wait_until("a call", || !sandbox.calls().is_empty());
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-    segno_testkit::sandbox::wait(child);
+    segno_testkit::sandbox::wait_for_output(child);
     assert_eq!(triggers(&sandbox), ["detach"]);
     remove(&sandbox.work().join("wait"));
     let limited = spec.replace(
@@ -414,7 +429,7 @@ fn expiry_can_create_a_checkpoint_before_cleanup() {
     write_workspace(&sandbox, "continuity:\n  checkpoint: {on: [expiry]}\n");
     run(&sandbox);
     let cleanup = ["sessions", "cleanup", "--max-age-days", "0", "--completed"];
-    sandbox.segno(&cleanup).good();
+    sandbox.segno(&cleanup).expect_success();
     assert_eq!(triggers(&sandbox), ["expiry"]);
 }
 
@@ -430,7 +445,7 @@ fn diff_lists_changed_files() {
     let two = create_checkpoint(&sandbox);
     let output = sandbox
         .segno(&["checkpoint", "diff", id(&one), id(&two)])
-        .good();
+        .expect_success();
     let lines: Vec<&str> = output.stdout.lines().collect();
     assert_eq!(
         lines,
@@ -443,7 +458,7 @@ fn diff_lists_changed_files() {
     );
     let output = sandbox
         .segno(&["checkpoint", "diff", id(&one), id(&two), "--patch"])
-        .good();
+        .expect_success();
     assert!(
         output.stdout.contains("--- a/src/main.rs\n+++ b/src/main.rs\n@@ -1 +1 @@\n-fn main() {}\n+fn main() { todo() }\n"),
         "{}",
@@ -451,7 +466,7 @@ fn diff_lists_changed_files() {
     );
     let shown = sandbox
         .segno(&["checkpoint", "show", &id(&two)[20..]])
-        .good();
+        .expect_success();
     assert!(
         shown.stdout.contains(id(&one)),
         "its parent: {}",
@@ -475,7 +490,7 @@ fn diff_lists_changed_notes_and_steps() {
         &["note", "decision", "Use Rust"],
         &["note", "error", "cannot link"],
     ] {
-        sandbox.segno(words).good();
+        sandbox.segno(words).expect_success();
     }
     let one = create_checkpoint(&sandbox);
     assert_eq!(sandbox.segno(&["resume"]).code(), 130);
@@ -484,11 +499,11 @@ fn diff_lists_changed_notes_and_steps() {
         &["note", "correct", "e1", "--resolution", "fixed"],
         &["note", "todo", "write the docs"],
     ] {
-        sandbox.segno(words).good();
+        sandbox.segno(words).expect_success();
     }
     let two = create_checkpoint(&sandbox);
     let words = ["checkpoint", "diff", id(&one), id(&two)];
-    let output = sandbox.segno(&words).good().stdout;
+    let output = sandbox.segno(&words).expect_success().stdout;
     for line in [
         "- d1 decision: Use SQLite",
         "~ e1 error (fixed): cannot link",
@@ -501,7 +516,7 @@ fn diff_lists_changed_notes_and_steps() {
         );
     }
     let words = ["checkpoint", "diff", id(&two), id(&one), "--json"];
-    let lines = sandbox.segno(&words).good().json();
+    let lines = sandbox.segno(&words).expect_success().json();
     let notes: Vec<String> = lines
         .iter()
         .filter(|line| line["kind"] == "memo")
@@ -527,9 +542,9 @@ fn workflow_creates_checkpoints_at_its_triggers() {
     write_workspace(&sandbox, policy);
     let mut command = sandbox.command(&["run", "chain.yaml"]);
     command.env("SEGNO_FAILPOINT", "step.before_effect:2");
-    assert!(finish(command).crashed());
+    assert!(run_to_end(command).crashed());
     assert!(list(&sandbox).is_empty());
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(triggers(&sandbox), ["crash", "complete"]);
     let finished: Vec<u64> = list(&sandbox)
         .iter()
@@ -559,7 +574,7 @@ fn running_session_is_captured_but_not_restored_over() {
     write_workspace(&sandbox, "");
     sandbox.scripted_chain(2, 60_000);
     let mut child = sandbox.start(&["run", "chain.yaml"]);
-    segno_testkit::sandbox::until("it runs", || !sandbox.calls().is_empty());
+    segno_testkit::sandbox::wait_until("it runs", || !sandbox.calls().is_empty());
     let checkpoint = create_checkpoint(&sandbox);
     sandbox
         .segno(&["checkpoint", "restore", id(&checkpoint)])
@@ -575,7 +590,7 @@ fn running_session_is_captured_but_not_restored_over() {
             "--into",
             "../other",
         ])
-        .good();
+        .expect_success();
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -588,7 +603,7 @@ fn unknown_checkpoint_is_named() {
         .segno(&["checkpoint", "create"])
         .refused(17, &["no session was started in"]);
     run(&sandbox);
-    let output = sandbox.segno(&["checkpoint", "list"]).good();
+    let output = sandbox.segno(&["checkpoint", "list"]).expect_success();
     assert!(
         output.stdout.contains("no checkpoints"),
         "{}",
@@ -607,7 +622,7 @@ fn damaged_checkpoint_is_named_and_others_stay_usable() {
     let one = create_checkpoint(&sandbox);
     sandbox.write("src/main.rs", "fn main() { loop {} }\n");
     let two = create_checkpoint(&sandbox);
-    let verified = sandbox.segno(&["checkpoint", "verify"]).good();
+    let verified = sandbox.segno(&["checkpoint", "verify"]).expect_success();
     assert!(
         verified.stdout.contains("2 checkpoints verified"),
         "{}",
@@ -621,7 +636,7 @@ fn damaged_checkpoint_is_named_and_others_stay_usable() {
     sandbox
         .segno(&["checkpoint", "verify"])
         .refused(23, &["1 problem in 1 checkpoint"]);
-    let output = sandbox.segno(&["checkpoint", "list"]).good();
+    let output = sandbox.segno(&["checkpoint", "list"]).expect_success();
     assert!(
         output
             .stderr
@@ -630,7 +645,9 @@ fn damaged_checkpoint_is_named_and_others_stay_usable() {
         output.stderr
     );
     assert!(output.stdout.contains(id(&one)));
-    sandbox.segno(&["checkpoint", "restore", id(&one)]).good();
+    sandbox
+        .segno(&["checkpoint", "restore", id(&one)])
+        .expect_success();
     // gc deletes nothing while it does not know what is needed.
     sandbox.segno(&["gc"]).refused(17, &["is damaged"]);
 }
@@ -645,19 +662,21 @@ fn prune_and_gc_keep_the_remaining_checkpoints_whole() {
         create_checkpoint(&sandbox);
     }
     let words = ["checkpoint", "prune", "--keep", "2"];
-    let output = sandbox.segno(&[&words[..], &["--dry-run"]].concat()).good();
+    let output = sandbox
+        .segno(&[&words[..], &["--dry-run"]].concat())
+        .expect_success();
     assert!(
         output.stdout.contains("would let go of 2 of 4 checkpoints"),
         "{}",
         output.stdout
     );
     assert_eq!(list(&sandbox).len(), 4);
-    sandbox.segno(&words).good();
+    sandbox.segno(&words).expect_success();
     let remaining = list(&sandbox);
     assert_eq!(remaining.len(), 2);
     let run_gc = |hours: &str| -> Value {
         let output = sandbox.segno(&["gc", "--grace-hours", hours, "--json"]);
-        output.good().json().remove(0)
+        output.expect_success().json().remove(0)
     };
     let waits = run_gc("24");
     assert_eq!(waits["freed_bytes"], 0, "{waits}");
@@ -666,7 +685,7 @@ fn prune_and_gc_keep_the_remaining_checkpoints_whole() {
     for checkpoint in &remaining {
         sandbox
             .segno(&["checkpoint", "verify", id(checkpoint)])
-            .good();
+            .expect_success();
     }
 }
 
@@ -680,7 +699,7 @@ fn restore_saves_what_it_replaces() {
     sandbox.write("../other/src/main.rs", "somebody's work\n");
     sandbox
         .segno(&["sessions", "delete", "chain", "--now", "--yes"])
-        .good();
+        .expect_success();
     let words = [
         "checkpoint",
         "restore",
@@ -689,10 +708,12 @@ fn restore_saves_what_it_replaces() {
         "../other",
         "--json",
     ];
-    let output = sandbox.segno(&words).good().json().remove(0);
+    let output = sandbox.segno(&words).expect_success().json().remove(0);
     assert_eq!(sandbox.read("../other/src/main.rs"), "fn main() {}\n");
     let rescue = output["rescue"].as_str().unwrap();
-    sandbox.segno(&["checkpoint", "restore", rescue]).good();
+    sandbox
+        .segno(&["checkpoint", "restore", rescue])
+        .expect_success();
     assert_eq!(sandbox.read("../other/src/main.rs"), "somebody's work\n");
 }
 
@@ -717,13 +738,13 @@ fn killed_checkpoint_is_listed_whole_or_not_at_all() {
             ]);
             command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={nth}")]);
             command.arg(sandbox.binary()).args(["checkpoint", "create"]);
-            sandbox.furnish(&mut command);
+            sandbox.set_env(&mut command);
             let before = list(&sandbox).len();
-            let killed = !finish(command).status.success();
+            let killed = !run_to_end(command).status.success();
             let after = list(&sandbox).len();
             assert!(after == before || after == before + 1, "{call} {nth}");
-            sandbox.segno(&["checkpoint", "verify"]).good();
-            sandbox.segno(&["doctor"]).good();
+            sandbox.segno(&["checkpoint", "verify"]).expect_success();
+            sandbox.segno(&["doctor"]).expect_success();
             if !killed {
                 break;
             }
@@ -752,5 +773,5 @@ fn dry_run_refuses_to_scan_the_home_folder() {
     let words = [&words[..], &[home.to_str().unwrap()]].concat();
     let mut command = sandbox.command(&words);
     command.env("HOME", &home);
-    finish(command).refused(12, &["K0105", "your home folder"]);
+    run_to_end(command).refused(12, &["K0105", "your home folder"]);
 }

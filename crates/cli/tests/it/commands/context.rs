@@ -2,7 +2,7 @@
 
 use super::{keys, start_waiting, waiting_chain};
 use crate::sandbox;
-use segno_testkit::sandbox::{Said, Sandbox, finish};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end};
 use serde_json::{Value, json};
 
 /// A session that was paused after its first step, with notes.
@@ -11,26 +11,28 @@ fn paused(sandbox: &Sandbox) {
     let (live, _) = start_waiting(sandbox, &[]);
     sandbox
         .segno(&["pause", "--now", "-r", "lunch is ready"])
-        .good();
+        .expect_success();
     live.finish().refused(130, &["paused"]);
     let noted = ["note", "decision", "Use SQLite", "--why", "one file"];
-    sandbox.segno(&noted).good();
-    sandbox.segno(&["note", "error", "cannot link"]).good();
+    sandbox.segno(&noted).expect_success();
+    sandbox
+        .segno(&["note", "error", "cannot link"])
+        .expect_success();
 }
 
-fn edit(sandbox: &Sandbox, script: &str) -> Said {
+fn edit(sandbox: &Sandbox, script: &str) -> ProcessOutput {
     sandbox.write("editor", script);
     let mut command = sandbox.command(&["context", "chain", "--edit"]);
     command.env("EDITOR", "sh ./editor").env_remove("VISUAL");
     command.env("TMPDIR", sandbox.work());
-    finish(command)
+    run_to_end(command)
 }
 
 #[test]
 fn context_is_shown_whole_or_in_sections() {
     let sandbox = sandbox();
     paused(&sandbox);
-    let text = sandbox.segno(&["context"]).good().stdout;
+    let text = sandbox.segno(&["context"]).expect_success().stdout;
     for words in [
         "## Session\nchain, run 1",
         "1 of 3 done",
@@ -54,7 +56,7 @@ fn context_is_shown_whole_or_in_sections() {
         "next",
         "--json",
     ];
-    let shown = sandbox.segno(&words).good().json().remove(0);
+    let shown = sandbox.segno(&words).expect_success().json().remove(0);
     assert_eq!(
         keys(&shown),
         "edited fragments kind most_tokens name session tokens v"
@@ -72,9 +74,9 @@ fn context_is_shown_whole_or_in_sections() {
 fn edited_context_lasts_until_a_run_has_ended() {
     let sandbox = sandbox();
     paused(&sandbox);
-    let output = edit(&sandbox, "echo 'Only this.' > \"$1\"").good();
+    let output = edit(&sandbox, "echo 'Only this.' > \"$1\"").expect_success();
     assert_eq!(output.stdout.trim(), "agents are told this in the next run");
-    let shown = sandbox.segno(&["context"]).good();
+    let shown = sandbox.segno(&["context"]).expect_success();
     assert_eq!(shown.stdout.trim(), "Only this.");
     assert!(
         shown.stderr.contains("a person has edited this"),
@@ -82,17 +84,17 @@ fn edited_context_lasts_until_a_run_has_ended() {
         shown.stderr
     );
     // The next edit starts from this text, and an empty text brings the generated context back.
-    let output = edit(&sandbox, "grep -q 'Only this' \"$1\" && : > \"$1\"").good();
+    let output = edit(&sandbox, "grep -q 'Only this' \"$1\" && : > \"$1\"").expect_success();
     assert_eq!(
         output.stdout.trim(),
         "what agents are told is compiled again"
     );
-    let shown = sandbox.segno(&["context"]).good().stdout;
+    let shown = sandbox.segno(&["context"]).expect_success().stdout;
     assert!(shown.contains("Use SQLite"), "{shown}");
-    edit(&sandbox, "echo 'Only this.' > \"$1\"").good();
+    edit(&sandbox, "echo 'Only this.' > \"$1\"").expect_success();
     sandbox.write("go", "");
-    sandbox.segno(&["resume", "chain"]).good();
-    let shown = sandbox.segno(&["context"]).good().stdout;
+    sandbox.segno(&["resume", "chain"]).expect_success();
+    let shown = sandbox.segno(&["context"]).expect_success().stdout;
     assert!(
         shown.contains("3 of 3 done") && !shown.contains("Only this"),
         "{shown}"
@@ -103,13 +105,19 @@ fn edited_context_lasts_until_a_run_has_ended() {
 fn failed_edit_changes_nothing_and_keeps_the_text() {
     let sandbox = sandbox();
     paused(&sandbox);
-    let before = sandbox.segno(&["logs", "chain", "--json"]).good().stdout;
+    let before = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .stdout;
     edit(&sandbox, "exit 3").refused(2, &["`sh ./editor` failed", "exit status: 3"]);
-    let same = edit(&sandbox, ":").good();
+    let same = edit(&sandbox, ":").expect_success();
     assert_eq!(same.stdout.trim(), "nothing was changed");
     let long = edit(&sandbox, "head -c 30000 /dev/zero | tr '\\0' x > \"$1\"");
     long.refused(2, &["[R0157]", "what you wrote is in "]);
-    let after = sandbox.segno(&["logs", "chain", "--json"]).good().stdout;
+    let after = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .stdout;
     assert_eq!(before, after);
 }
 
@@ -124,5 +132,5 @@ fn context_of_a_running_session_cannot_be_edited() {
     let path = path.lines().next().unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), "mine\n");
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
 }

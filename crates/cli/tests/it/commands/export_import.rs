@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use segno_testkit::sandbox::{Said, Sandbox, finish};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end};
 use serde_json::Value;
 
 use crate::commands::{
@@ -21,8 +21,8 @@ fn command_elsewhere(sandbox: &Sandbox, words: &[&str]) -> Command {
     command
 }
 
-fn run_elsewhere(sandbox: &Sandbox, words: &[&str]) -> Said {
-    finish(command_elsewhere(sandbox, words))
+fn run_elsewhere(sandbox: &Sandbox, words: &[&str]) -> ProcessOutput {
+    run_to_end(command_elsewhere(sandbox, words))
 }
 
 /// A session `stuck` that failed at its third step, exported to `stuck.segno`.
@@ -32,7 +32,9 @@ fn exported_session() -> Sandbox {
     sandbox
         .segno(&["run", "chain.yaml", "--name", "stuck"])
         .refused(10, &[]);
-    sandbox.segno(&["sessions", "export", "stuck"]).good();
+    sandbox
+        .segno(&["sessions", "export", "stuck"])
+        .expect_success();
     sandbox
 }
 
@@ -40,24 +42,24 @@ fn file(sandbox: &Sandbox) -> Vec<u8> {
     fs::read(sandbox.work().join("stuck.segno")).unwrap()
 }
 
-fn logs(output: &Said) -> Vec<Value> {
+fn logs(output: &ProcessOutput) -> Vec<Value> {
     output.json()
 }
 
 #[test]
 fn imported_session_resumes_without_repeating_steps() {
     let sandbox = exported_session();
-    let output = run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).good();
+    let output = run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     imported stuck ([ID]), failed: 9 journal entries, 0 blobs
     `segno resume stuck` goes on
     ");
-    let here = sandbox.segno(&["logs", "stuck", "--json"]).good();
-    let copy = run_elsewhere(&sandbox, &["logs", "stuck", "--json"]).good();
+    let here = sandbox.segno(&["logs", "stuck", "--json"]).expect_success();
+    let copy = run_elsewhere(&sandbox, &["logs", "stuck", "--json"]).expect_success();
     assert_eq!(logs(&here), logs(&copy));
-    run_elsewhere(&sandbox, &["doctor"]).good();
+    run_elsewhere(&sandbox, &["doctor"]).expect_success();
     fix_answers(&sandbox);
-    let output = run_elsewhere(&sandbox, &["resume", "stuck"]).good();
+    let output = run_elsewhere(&sandbox, &["resume", "stuck"]).expect_success();
     assert!(
         output.stderr.contains("resumed: 2 of 3 steps"),
         "{}",
@@ -65,7 +67,7 @@ fn imported_session_resumes_without_repeating_steps() {
     );
     let calls = sandbox.calls();
     assert_eq!(calls, ["steps/0", "steps/1", "steps/2", "steps/2"]);
-    run_elsewhere(&sandbox, &["doctor"]).good();
+    run_elsewhere(&sandbox, &["doctor"]).expect_success();
     assert_eq!(
         session_statuses(&sandbox),
         [("stuck".into(), "failed".into())]
@@ -83,19 +85,20 @@ fn long_texts_are_exported_with_their_session() {
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
     let output = sandbox
         .segno(&["sessions", "export", "chain", "--json"])
-        .good();
+        .expect_success();
     let line = &output.json()[0];
     insta::assert_snapshot!(keys(line), @"blobs bytes entries file kind name running session v");
     assert_eq!(
         (&line["blobs"], &line["running"]),
         (&1.into(), &false.into())
     );
-    let output = run_elsewhere(&sandbox, &["sessions", "import", "chain.segno", "--json"]).good();
+    let output =
+        run_elsewhere(&sandbox, &["sessions", "import", "chain.segno", "--json"]).expect_success();
     insta::assert_snapshot!(keys(&output.json()[0]), @"blobs entries kind name session status v workspace");
-    let output = run_elsewhere(&sandbox, &["doctor"]).good();
+    let output = run_elsewhere(&sandbox, &["doctor"]).expect_success();
     assert!(output.stdout.contains("1 blob"), "{}", output.stdout);
     fix_answers(&sandbox);
-    run_elsewhere(&sandbox, &["resume", "chain"]).good();
+    run_elsewhere(&sandbox, &["resume", "chain"]).expect_success();
 }
 
 #[test]
@@ -103,22 +106,24 @@ fn export_of_a_running_session_imports_as_interrupted() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
-    let output = sandbox.segno(&["sessions", "export", "chain"]).good();
+    let output = sandbox
+        .segno(&["sessions", "export", "chain"])
+        .expect_success();
     assert!(
         output.stderr.contains("chain is being run"),
         "{}",
         output.stderr
     );
-    let output = run_elsewhere(&sandbox, &["sessions", "import", "chain.segno"]).good();
+    let output = run_elsewhere(&sandbox, &["sessions", "import", "chain.segno"]).expect_success();
     assert!(output.stdout.contains("interrupted"), "{}", output.stdout);
     assert!(output.stderr.contains("was being run"), "{}", output.stderr);
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
     let before = sandbox.calls().len();
     fs::remove_dir_all(sandbox.work().join("artifacts")).unwrap();
-    run_elsewhere(&sandbox, &["resume", "chain"]).good();
+    run_elsewhere(&sandbox, &["resume", "chain"]).expect_success();
     assert_eq!(sandbox.calls()[before..], ["steps/1", "steps/2"]);
-    run_elsewhere(&sandbox, &["doctor"]).good();
+    run_elsewhere(&sandbox, &["doctor"]).expect_success();
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn export_is_private_and_needs_force_to_replace() {
             "other.segno",
             "--force",
         ])
-        .good();
+        .expect_success();
     assert_eq!(
         fs::read(sandbox.work().join("other.segno")).unwrap(),
         before
@@ -167,7 +172,7 @@ fn session_can_be_exported_through_a_pipe() {
     let sandbox = exported_session();
     let output = sandbox
         .segno(&["sessions", "export", "stuck", "-o", "-"])
-        .good();
+        .expect_success();
     assert_eq!(output.stdout.as_bytes(), file(&sandbox));
     assert!(
         output.stderr.contains("exported stuck to stdout"),
@@ -183,7 +188,7 @@ fn session_can_be_exported_through_a_pipe() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(output.stdout.as_bytes()).unwrap();
     drop(stdin);
-    let output = segno_testkit::sandbox::wait(child).good();
+    let output = segno_testkit::sandbox::wait_for_output(child).expect_success();
     assert!(
         output.stdout.contains("imported stuck"),
         "{}",
@@ -213,7 +218,7 @@ fn changed_or_truncated_file_is_refused_by_name() {
     refused(&sound[..sound.len() - 1]);
     assert_eq!(
         run_elsewhere(&sandbox, &["sessions", "list", "--all", "--json"])
-            .good()
+            .expect_success()
             .stdout,
         ""
     );
@@ -237,24 +242,28 @@ fn existing_session_is_not_imported_again() {
     import(&["the same journal", "nothing to import"]);
     // The copy is resumed elsewhere: its export has everything of the original, and more.
     fix_answers(&sandbox);
-    run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).good();
-    run_elsewhere(&sandbox, &["resume", "stuck"]).good();
+    run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).expect_success();
+    run_elsewhere(&sandbox, &["resume", "stuck"]).expect_success();
     let older = file(&sandbox);
-    run_elsewhere(&sandbox, &["sessions", "export", "stuck", "--force"]).good();
+    run_elsewhere(&sandbox, &["sessions", "export", "stuck", "--force"]).expect_success();
     import(&["the file goes on to entry", "--now", "import again"]);
     let newer = file(&sandbox);
     // Here the session continues differently.
-    sandbox.segno(&["resume", "stuck"]).good();
+    sandbox.segno(&["resume", "stuck"]).expect_success();
     import(&["went another way"]);
     fs::write(sandbox.work().join("stuck.segno"), older).unwrap();
     import(&["only the first 9", "nothing to import"]);
-    sandbox.segno(&["sessions", "delete", "stuck"]).good();
+    sandbox
+        .segno(&["sessions", "delete", "stuck"])
+        .expect_success();
     import(&["in the trash", "segno sessions restore"]);
     sandbox
         .segno(&["sessions", "trash", "--empty", "--yes"])
-        .good();
+        .expect_success();
     fs::write(sandbox.work().join("stuck.segno"), newer).unwrap();
-    sandbox.segno(&["sessions", "import", "stuck.segno"]).good();
+    sandbox
+        .segno(&["sessions", "import", "stuck.segno"])
+        .expect_success();
     assert_eq!(
         session_statuses(&sandbox),
         [("stuck".into(), "completed".into())]
@@ -265,19 +274,19 @@ fn existing_session_is_not_imported_again() {
 fn taken_name_gets_a_number_unless_it_was_given() {
     let sandbox = exported_session();
     fix_answers(&sandbox);
-    run_elsewhere(&sandbox, &["run", "chain.yaml", "--name", "stuck"]).good();
+    run_elsewhere(&sandbox, &["run", "chain.yaml", "--name", "stuck"]).expect_success();
     run_elsewhere(
         &sandbox,
         &["sessions", "import", "stuck.segno", "--name", "stuck"],
     )
     .refused(17, &["[S0102]"]);
-    let output = run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).good();
+    let output = run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).expect_success();
     assert!(
         output.stdout.contains("`segno resume stuck-2`"),
         "{}",
         output.stdout
     );
-    let output = run_elsewhere(&sandbox, &["resume", "stuck-2"]).good();
+    let output = run_elsewhere(&sandbox, &["resume", "stuck-2"]).expect_success();
     assert!(
         output.stderr.contains("completed stuck-2"),
         "{}",
@@ -296,7 +305,9 @@ fn killed_import_leaves_nothing_or_the_whole_session() {
         "answers: [{step: steps/1, fail: {kind: auth}}]\ndefault: {repeat: {text: x, bytes: 300000}}",
     );
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    sandbox.segno(&["sessions", "export", "chain"]).good();
+    sandbox
+        .segno(&["sessions", "export", "chain"])
+        .expect_success();
     let mut kills = 0;
     for point in Point::ALL {
         for visit in 1.. {
@@ -304,24 +315,25 @@ fn killed_import_leaves_nothing_or_the_whole_session() {
             let _ = fs::remove_dir_all(&home);
             let mut command = command_elsewhere(&sandbox, &["sessions", "import", "chain.segno"]);
             command.env("SEGNO_FAILPOINT", format!("{}:{visit}", point.name()));
-            let output = finish(command);
+            let output = run_to_end(command);
             if !output.crashed() {
-                output.good();
+                output.expect_success();
                 break;
             }
             kills += 1;
             let failpoint = format!("{}:{visit}", point.name());
-            run_elsewhere(&sandbox, &["doctor"]).good();
-            let listed = run_elsewhere(&sandbox, &["sessions", "list", "--json"]).good();
+            run_elsewhere(&sandbox, &["doctor"]).expect_success();
+            let listed = run_elsewhere(&sandbox, &["sessions", "list", "--json"]).expect_success();
             let again = run_elsewhere(&sandbox, &["sessions", "import", "chain.segno"]);
             match listed.json().len() {
-                0 => drop(again.good()),
+                0 => drop(again.expect_success()),
                 1 => drop(again.refused(17, &["the same journal"])),
                 more => panic!("{failpoint}: {more} sessions"),
             }
-            let shown = run_elsewhere(&sandbox, &["sessions", "show", "chain", "--json"]).good();
+            let shown =
+                run_elsewhere(&sandbox, &["sessions", "show", "chain", "--json"]).expect_success();
             assert_eq!(shown.json()[0]["steps_finished"], 1, "{failpoint}");
-            run_elsewhere(&sandbox, &["doctor"]).good();
+            run_elsewhere(&sandbox, &["doctor"]).expect_success();
         }
     }
     assert!(kills >= 7, "{kills} kills");

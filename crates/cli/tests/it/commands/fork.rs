@@ -16,12 +16,15 @@ fn completed_session() -> Sandbox {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     fix_answers(&sandbox);
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
     sandbox
 }
 
 fn logs(sandbox: &Sandbox, session: &str) -> Vec<Value> {
-    sandbox.segno(&["logs", session, "--json"]).good().json()
+    sandbox
+        .segno(&["logs", session, "--json"])
+        .expect_success()
+        .json()
 }
 
 fn paths(session: &Value) -> BTreeSet<String> {
@@ -37,7 +40,7 @@ fn fork_before_a_step_repeats_nothing_before_it() {
     let before = logs(&sandbox, "chain");
     let output = sandbox
         .segno(&["sessions", "fork", "chain", "--before", "steps/1"])
-        .good();
+        .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     forked chain into chain-fork ([ID]), paused: 1 step done
     `segno resume chain-fork` goes on
@@ -50,7 +53,7 @@ fn fork_before_a_step_repeats_nothing_before_it() {
         ]
     );
     let calls = sandbox.calls().len();
-    let output = sandbox.segno(&["resume", "chain-fork"]).good();
+    let output = sandbox.segno(&["resume", "chain-fork"]).expect_success();
     assert!(
         output.stderr.contains("resumed: 1 of 3 steps"),
         "{}",
@@ -58,7 +61,7 @@ fn fork_before_a_step_repeats_nothing_before_it() {
     );
     assert_eq!(sandbox.calls()[calls..], ["steps/1", "steps/2"]);
     assert_eq!(logs(&sandbox, "chain"), before);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn fork_names_its_origin() {
     let sandbox = completed_session();
     sandbox
         .segno(&["sessions", "fork", "chain", "--before", "steps/2"])
-        .good();
+        .expect_success();
     let events = logs(&sandbox, "chain-fork");
     let kinds: Vec<_> = events
         .iter()
@@ -94,13 +97,15 @@ fn fork_names_its_origin() {
         (&6.into(), &"steps/2".into())
     );
     assert!(from["forked_from"].is_null());
-    let output = sandbox.segno(&["sessions", "show", "chain-fork"]).good();
+    let output = sandbox
+        .segno(&["sessions", "show", "chain-fork"])
+        .expect_success();
     assert!(
         normalize(&sandbox, &output.stdout).contains("copy of  chain ([ID]), before steps/2"),
         "{}",
         output.stdout
     );
-    let output = sandbox.segno(&["logs", "chain-fork"]).good();
+    let output = sandbox.segno(&["logs", "chain-fork"]).expect_success();
     assert!(
         output.stdout.contains("copied from chain"),
         "{}",
@@ -116,7 +121,7 @@ fn fork_without_a_step_copies_all_finished_steps() {
     fix_answers(&sandbox);
     let output = sandbox
         .segno(&["sessions", "fork", "chain", "--run", "--json"])
-        .good();
+        .expect_success();
     let lines = output.json();
     assert_eq!(
         keys(&lines[0]),
@@ -152,7 +157,7 @@ fn fork_copies_only_finished_parallel_steps() {
             branch("right")
         ),
     );
-    sandbox.segno(&["run", "both.yaml"]).good();
+    sandbox.segno(&["run", "both.yaml"]).expect_success();
     let step = "branches/right/steps/1";
     let events = logs(&sandbox, "both");
     let finished: BTreeSet<String> = events
@@ -164,10 +169,10 @@ fn fork_copies_only_finished_parallel_steps() {
     assert_eq!(finished, ["branches/right/steps/0".to_owned()].into());
     sandbox
         .segno(&["sessions", "fork", "both", "--before", step])
-        .good();
+        .expect_success();
     assert_eq!(paths(&shown(&sandbox, "both-fork")), finished);
     let calls = sandbox.calls().len();
-    sandbox.segno(&["resume", "both-fork"]).good();
+    sandbox.segno(&["resume", "both-fork"]).expect_success();
     let again: BTreeSet<_> = sandbox.calls()[calls..].iter().cloned().collect();
     let expected = ["branches/left/steps/0", "branches/left/steps/1", step];
     assert_eq!(again, expected.map(str::to_owned).into());
@@ -181,7 +186,7 @@ fn fork_copies_only_finished_parallel_steps() {
             "branches/left",
             "--json",
         ])
-        .good();
+        .expect_success();
     assert_eq!(output.json()[0]["name"], "both-fork-2");
 }
 
@@ -207,15 +212,18 @@ fn fork_can_run_an_edited_spec() {
         .segno(&[
             "sessions", "fork", "chain", "--before", "steps/1", "--name", "other",
         ])
-        .good();
+        .expect_success();
     edit(&sandbox, "two after", "deux after");
-    let output = sandbox.segno(&["resume", "other"]).good();
+    let output = sandbox.segno(&["resume", "other"]).expect_success();
     assert!(
         output.stderr.contains("it changes steps/1"),
         "{}",
         output.stderr
     );
-    let full = sandbox.segno(&["logs", "other", "--full"]).good().stdout;
+    let full = sandbox
+        .segno(&["logs", "other", "--full"])
+        .expect_success()
+        .stdout;
     assert!(full.contains("| deux after fine"), "{full}");
     sandbox
         .segno(&["sessions", "fork", "chain", "--name", "other"])
@@ -229,24 +237,26 @@ fn fork_copies_answers_of_users() {
     sandbox.segno(&["run", "report.yaml"]).refused(19, &[]);
     sandbox
         .segno(&["answer", "report", "yes", "--resume"])
-        .good();
+        .expect_success();
     let output = sandbox
         .segno(&["sessions", "fork", "report", "--before", "steps/2", "--run"])
-        .good();
+        .expect_success();
     assert!(output.stdout.ends_with("published\n"), "{}", output.stdout);
     assert_eq!(sandbox.calls(), ["steps/0", "steps/2", "steps/2"]);
     // A fork before the question asks it again.
     sandbox
         .segno(&["sessions", "fork", "report", "--before", "steps/1", "--run"])
         .refused(19, &["Publish it?"]);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
 fn fork_does_not_overwrite_artifacts_of_its_original() {
     let sandbox = sandbox();
     sandbox.scripted_chain(2, 0);
-    sandbox.segno(&["run", "chain.yaml", "--force"]).good();
+    sandbox
+        .segno(&["run", "chain.yaml", "--force"])
+        .expect_success();
     let before = sandbox.read("artifacts/out.txt");
     sandbox.write(
         "answers.yaml",
@@ -258,7 +268,7 @@ fn fork_does_not_overwrite_artifacts_of_its_original() {
         .refused(12, &["out.txt exists", "[F0202]"]);
     sandbox
         .segno(&[fork.as_slice(), &["--out", "apart"]].concat())
-        .good();
+        .expect_success();
     assert_eq!(sandbox.read("apart/out.txt"), "another");
     assert_eq!(sandbox.read("artifacts/out.txt"), before);
 }
@@ -271,23 +281,27 @@ fn fork_keeps_its_texts_when_its_original_is_deleted() {
         &["input: x", "input: \"{{ steps[0].response | length }}\""],
         "default: {repeat: {text: x, bytes: 300000}}",
     );
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
     sandbox
         .segno(&["sessions", "fork", "chain", "--before", "steps/1"])
-        .good();
+        .expect_success();
     sandbox
         .segno(&["sessions", "delete", "chain", "--now", "--yes"])
-        .good();
+        .expect_success();
     for path in tree(&sandbox.home().join("blobs")) {
         if path.is_file() {
             let file = std::fs::File::options().write(true).open(path).unwrap();
             file.set_modified(std::time::UNIX_EPOCH).unwrap();
         }
     }
-    sandbox.segno(&["sessions", "trash", "--empty"]).good();
-    sandbox.segno(&["doctor"]).good();
-    sandbox.segno(&["resume", "chain-fork"]).good();
-    let full = sandbox.segno(&["logs", "chain-fork", "--full"]).good();
+    sandbox
+        .segno(&["sessions", "trash", "--empty"])
+        .expect_success();
+    sandbox.segno(&["doctor"]).expect_success();
+    sandbox.segno(&["resume", "chain-fork"]).expect_success();
+    let full = sandbox
+        .segno(&["logs", "chain-fork", "--full"])
+        .expect_success();
     assert!(full.stdout.contains("| 300000"), "{}", full.stdout);
 }
 
@@ -301,14 +315,14 @@ fn killed_fork_leaves_nothing_or_the_whole_fork() {
         &["input: x", "input: y"],
         "default: {repeat: {text: x, bytes: 300000}}",
     );
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let mut kills = 0;
     for point in Point::ALL {
         for visit in 1.. {
             let name = format!("{}-{visit}", point.name());
             let mut command = sandbox.command(&["sessions", "fork", "chain", "--name", &name]);
             command.env("SEGNO_FAILPOINT", format!("{}:{visit}", point.name()));
-            let output = segno_testkit::sandbox::finish(command);
+            let output = segno_testkit::sandbox::run_to_end(command);
             let crashed = output.crashed();
             kills += usize::from(crashed);
             let all = session_statuses(&sandbox);
@@ -318,7 +332,7 @@ fn killed_fork_leaves_nothing_or_the_whole_fork() {
                 assert_eq!(shown(&sandbox, &name)["steps_finished"], 2, "{name}");
                 sandbox
                     .segno(&["sessions", "delete", &name, "--now", "--yes"])
-                    .good();
+                    .expect_success();
             }
             if !crashed {
                 break;
@@ -326,5 +340,5 @@ fn killed_fork_leaves_nothing_or_the_whole_fork() {
         }
     }
     assert!(kills >= 5, "{kills} kills");
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }

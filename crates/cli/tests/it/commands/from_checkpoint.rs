@@ -26,13 +26,13 @@ fn completed_session(sandbox: &Sandbox) -> (String, FolderContent) {
     fix_answers(sandbox);
     sandbox.write("notes/kept.txt", "as it became\n");
     sandbox.write("notes/later.txt", "later\n");
-    sandbox.segno(&["resume", "chain"]).good();
+    sandbox.segno(&["resume", "chain"]).expect_success();
     (created, folder_content)
 }
 
 fn create_checkpoint(sandbox: &Sandbox) -> String {
     let output = sandbox.segno(&["checkpoint", "create", "chain", "--json"]);
-    let created = output.good().json().remove(0);
+    let created = output.expect_success().json().remove(0);
     created["checkpoint"].as_str().unwrap().to_owned()
 }
 
@@ -50,7 +50,10 @@ fn folder_content(folder: &Path) -> FolderContent {
 }
 
 fn logs(sandbox: &Sandbox, session: &str) -> Vec<Value> {
-    sandbox.segno(&["logs", session, "--json"]).good().json()
+    sandbox
+        .segno(&["logs", session, "--json"])
+        .expect_success()
+        .json()
 }
 
 #[test]
@@ -60,7 +63,7 @@ fn fork_of_a_checkpoint_gets_its_own_folder() {
     let (now, journal) = (folder_content(&sandbox.work()), logs(&sandbox, "chain"));
     let output = sandbox
         .segno(&["sessions", "fork", "chain", "--from", &checkpoint])
-        .good();
+        .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     forked chain into chain-fork ([ID]), paused: 2 steps done
     its files are those of checkpoint [ID], in [ROOT]/work-chain-fork
@@ -81,13 +84,13 @@ fn fork_of_a_checkpoint_gets_its_own_folder() {
         "ledger: calls.log\ndefault: {text: another}\n",
     )
     .unwrap();
-    let output = sandbox.segno(&["resume", "chain-fork"]).good();
+    let output = sandbox.segno(&["resume", "chain-fork"]).expect_success();
     assert!(output.stdout.ends_with("another\n"), "{}", output.stdout);
     let calls = fs::read_to_string(folder.join("calls.log")).unwrap();
     assert_eq!(calls.matches("steps/0").count(), 1, "{calls}");
     assert_eq!(folder_content(&sandbox.work()), now);
     assert_eq!(logs(&sandbox, "chain"), journal);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -96,7 +99,9 @@ fn resume_from_a_checkpoint_restores_the_folder_undoably() {
     let (checkpoint, then) = completed_session(&sandbox);
     let (now, journal) = (folder_content(&sandbox.work()), logs(&sandbox, "chain"));
     let back = ["resume", "--from", &checkpoint];
-    let plan = sandbox.segno(&[&back[..], &["--plan"]].concat()).good();
+    let plan = sandbox
+        .segno(&[&back[..], &["--plan"]].concat())
+        .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &plan.stdout), @r"
     session chain ([ID]) would be copied into chain-fork, which would go on; it stays as it is
     2 steps done, not done again
@@ -117,7 +122,7 @@ fn resume_from_a_checkpoint_restores_the_folder_undoably() {
     let rescue = lines[0]["rescue"].as_str().unwrap();
     sandbox
         .segno(&["checkpoint", "restore", rescue, "--exact"])
-        .good();
+        .expect_success();
     assert_eq!(folder_content(&sandbox.work()), now);
 }
 
@@ -127,12 +132,12 @@ fn fork_without_a_checkpoint_has_the_current_files() {
     completed_session(&sandbox);
     let now = folder_content(&sandbox.work());
     let fork = ["sessions", "fork", "chain", "--into", "../apart"];
-    sandbox.segno(&fork).good();
+    sandbox.segno(&fork).expect_success();
     let folder = root(&sandbox).join("apart");
     assert_eq!(folder_content(&folder), now);
     assert_eq!(shown(&sandbox, "chain-fork")["steps_finished"], 3);
     let plan = ["resume", "chain", "--fork", "--into", "../third", "--plan"];
-    let output = sandbox.segno(&plan).good();
+    let output = sandbox.segno(&plan).expect_success();
     assert!(
         output.stdout.contains("a checkpoint would be taken"),
         "{}",
@@ -148,7 +153,7 @@ fn fork_of_a_repository_is_a_whole_repository() {
     failing_chain(&sandbox);
     let git = |folder: &Path, words: &[&str]| {
         let mut command = Command::new("git");
-        sandbox.furnish(&mut command);
+        sandbox.set_env(&mut command);
         let identity = ["-c", "user.name=Me", "-c", "user.email=me@example.com"];
         command.current_dir(folder).args(identity).args(words);
         let output = command.output().unwrap();
@@ -168,7 +173,7 @@ fn fork_of_a_repository_is_a_whole_repository() {
     git(&work, &["commit", "-q", "-m", "second"]);
     sandbox
         .segno(&["sessions", "fork", "chain", "--from", &checkpoint])
-        .good();
+        .expect_success();
     let folder = root(&sandbox).join("work-chain-fork");
     assert_eq!(git(&folder, &["rev-parse", "HEAD"]), then);
     git(
@@ -185,7 +190,7 @@ fn impossible_forks_are_refused() {
     let (checkpoint, _) = completed_session(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "other"])
-        .good();
+        .expect_success();
     let fork = |session: &str, more: &[&str]| {
         let words = [&["sessions", "fork", session], more].concat();
         sandbox.segno(&words)
@@ -214,14 +219,14 @@ fn impossible_forks_are_refused() {
     assert_eq!(sandbox.read("../full/mine.txt"), "mine\n");
     assert_eq!(session_statuses(&sandbox).len(), 2);
     // Where one fork works already, no other one can.
-    fork("chain", &["--from", from]).good();
+    fork("chain", &["--from", from]).expect_success();
     let folder = root(&sandbox).join("work-chain-fork");
     fork(
         "chain",
         &["--from", from, "--into", folder.to_str().unwrap()],
     )
     .refused(17, &["session chain-fork works in it", "[R0121]"]);
-    fork("chain", &["--from", from]).good();
+    fork("chain", &["--from", from]).expect_success();
     assert!(root(&sandbox).join("work-chain-fork-2").is_dir());
 }
 
@@ -233,7 +238,9 @@ fn files_are_not_restored_under_a_running_session() {
     let checkpoint = create_checkpoint(&sandbox);
     let back = ["resume", "chain", "--from", &checkpoint];
     sandbox.segno(&back).refused(17, &["chain", "[K0203]"]);
-    let plan = sandbox.segno(&[&back[..], &["--plan"]].concat()).good();
+    let plan = sandbox
+        .segno(&[&back[..], &["--plan"]].concat())
+        .expect_success();
     assert!(
         plan.stdout.contains("this would be refused"),
         "{}",
@@ -243,8 +250,8 @@ fn files_are_not_restored_under_a_running_session() {
     // In another folder they can: the session is only read.
     sandbox
         .segno(&["sessions", "fork", "chain", "--from", &checkpoint])
-        .good();
+        .expect_success();
     sandbox.write("go", "");
-    live.finish().good();
-    sandbox.segno(&["doctor"]).good();
+    live.finish().expect_success();
+    sandbox.segno(&["doctor"]).expect_success();
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use segno_testkit::sandbox::{Said, Sandbox, until};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, wait_until};
 use serde_json::{Value, json};
 
 use super::{Live, shown};
@@ -23,7 +23,7 @@ fn sandbox_with_reader(body: &str, within_s: u32) -> Sandbox {
         "ledger: calls.log\ndefault: {text: I chose SQLite over PostgreSQL.}\n",
     );
     let script = format!("#!/bin/sh\ncat > asked-$(ls asked-* 2>/dev/null | wc -l)\n{body}\n");
-    sandbox.script("reader.sh", &script);
+    sandbox.write_script("reader.sh", &script);
     sandbox.write(
         "chain.yaml",
         &format!(
@@ -43,7 +43,7 @@ pattern: {{type: chain, config: {{steps: [{{agent: a, input: First keep coins.}}
     sandbox
 }
 
-fn run_until_paused(body: &str, within_s: u32) -> (Sandbox, Said) {
+fn run_until_paused(body: &str, within_s: u32) -> (Sandbox, ProcessOutput) {
     let sandbox = sandbox_with_reader(body, within_s);
     let output = sandbox.segno(&["run", "chain.yaml"]);
     assert_eq!(output.code(), 130, "{output:?}");
@@ -57,23 +57,26 @@ fn print_command(text: &str) -> String {
 fn notes(sandbox: &Sandbox) -> Vec<Value> {
     sandbox
         .segno(&["note", "list", "chain", "--json"])
-        .good()
+        .expect_success()
         .json()
 }
 
 /// Asserts that the pause is as it would be without a reader, that no note is stored, and that the
 /// user was told why.
-fn assert_pause_unaffected(sandbox: &Sandbox, output: &Said, why: &str) {
+fn assert_pause_unaffected(sandbox: &Sandbox, output: &ProcessOutput, why: &str) {
     assert_eq!(shown(sandbox, "chain")["status"], "paused", "{output:?}");
     let checkpoints = sandbox.segno(&["checkpoint", "list", "chain", "--json"]);
-    assert_eq!(checkpoints.good().json()[0]["trigger"], "task_complete");
+    assert_eq!(
+        checkpoints.expect_success().json()[0]["trigger"],
+        "task_complete"
+    );
     assert_eq!(notes(sandbox), Vec::<Value>::new());
     assert!(
         output.stderr.contains("`reader` brought no memos"),
         "{output:?}"
     );
     assert!(output.stderr.contains(why), "{why}: {output:?}");
-    sandbox.segno(&["resume", "chain"]).good();
+    sandbox.segno(&["resume", "chain"]).expect_success();
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn silent_reader_is_not_waited_for() {
 fn ctrl_c_ends_only_the_reader() {
     let sandbox = sandbox_with_reader("sleep 1000", 600);
     let live = Live::start(&sandbox, &["run", "chain.yaml"]);
-    until("it is asked", || !sandbox.read("asked-0").is_empty());
+    wait_until("it is asked", || !sandbox.read("asked-0").is_empty());
     assert_eq!(
         shown(&sandbox, "chain")["status"],
         "paused",
@@ -212,8 +215,8 @@ fn answer_after_a_resume_is_discarded() {
     let wait = "while [ ! -e go ]; do sleep 0.01; done";
     let sandbox = sandbox_with_reader(&format!("{wait}\n{}", print_command(GOOD)), 600);
     let live = Live::start(&sandbox, &["run", "chain.yaml"]);
-    until("it is asked", || !sandbox.read("asked-0").is_empty());
-    sandbox.segno(&["resume", "chain"]).good();
+    wait_until("it is asked", || !sandbox.read("asked-0").is_empty());
+    sandbox.segno(&["resume", "chain"]).expect_success();
     sandbox.write("go", "");
     let output = live.finish();
     assert_eq!(output.code(), 130, "{output:?}");

@@ -10,7 +10,7 @@ use crate::sandbox;
 /// Appends the help of a command and of all its subcommands.
 fn help(sandbox: &Sandbox, command: &[&str], all: &mut String) {
     let words = [command, &["--help"]].concat();
-    let output = sandbox.segno(&words).good();
+    let output = sandbox.segno(&words).expect_success();
     assert_eq!(output.stderr, "");
     let lines: Vec<&str> = output.stdout.lines().map(str::trim_end).collect();
     let (words, text) = (words.join(" "), lines.join("\n"));
@@ -40,7 +40,7 @@ fn the_whole_help_text() {
 #[test]
 fn the_version_is_one_line() {
     let sandbox = sandbox();
-    let output = sandbox.segno(&["--version"]).good();
+    let output = sandbox.segno(&["--version"]).expect_success();
     assert_eq!(
         normalize(&sandbox, &output.stdout),
         format!("segno {}", env!("CARGO_PKG_VERSION"))

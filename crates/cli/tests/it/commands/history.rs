@@ -1,6 +1,6 @@
 //! `segno status` and `segno logs`.
 
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 
 use crate::commands::{Live, failing_chain, keys, normalize, start_waiting, waiting_chain};
 use crate::sandbox;
@@ -8,12 +8,15 @@ use crate::sandbox;
 #[test]
 fn status_without_sessions_says_so() {
     let sandbox = sandbox();
-    let output = sandbox.segno(&["status"]).good();
+    let output = sandbox.segno(&["status"]).expect_success();
     assert_eq!(
         output.stdout,
         "nothing is running, and nothing waits to be resumed\n"
     );
-    assert_eq!(sandbox.segno(&["status", "--json"]).good().stdout, "");
+    assert_eq!(
+        sandbox.segno(&["status", "--json"]).expect_success().stdout,
+        ""
+    );
 }
 
 #[test]
@@ -25,19 +28,19 @@ fn status_shows_running_and_waiting_sessions() {
         .refused(10, &[]);
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &["--name", "busy"]);
-    let output = sandbox.segno(&["status"]).good();
+    let output = sandbox.segno(&["status"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     NAME  STATUS  DONE  USED  LAST ENTRY  NOW
     busy  running  1 step  [TOOK] ago  steps/1 (process [PID] on [HOST])
     stuck  failed  2 steps  [TOOK] ago  step steps/2 (agent `a`) failed after 1 attempt: no key
     1 session can go on: `segno resume NAME`
     ");
-    let lines = sandbox.segno(&["status", "--json"]).good().json();
+    let lines = sandbox.segno(&["status", "--json"]).expect_success().json();
     insta::assert_snapshot!(keys(&lines[0]), @"chat contexts created_at entries kind memos name owner run session session_kind spec_digest status steps_finished suspended updated_at usage v workspace");
     assert_eq!(keys(&lines[0]["owner"]), "host pid since until");
     assert!(lines[1]["owner"].is_null());
     live.kill();
-    let output = sandbox.segno(&["status"]).good();
+    let output = sandbox.segno(&["status"]).expect_success();
     assert!(
         output.stdout.contains("interrupted") && output.stdout.contains("2 sessions can go on"),
         "{}",
@@ -51,7 +54,7 @@ fn logs_show_every_event() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let output = sandbox.segno(&["logs"]).good();
+    let output = sandbox.segno(&["logs"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     [TIME]  1  session chain from [ROOT]/work/chain.yaml
     [TIME]  2  run 1 on [HOST] (process [PID])
@@ -63,7 +66,10 @@ fn logs_show_every_event() {
     [TIME]  8  ✗ steps/2 attempt 1: no key (auth); gives up
     [TIME]  9  failed: step steps/2 (agent `a`) failed after 1 attempt: no key
     ");
-    let full = sandbox.segno(&["logs", "chain", "--full"]).good().stdout;
+    let full = sandbox
+        .segno(&["logs", "chain", "--full"])
+        .expect_success()
+        .stdout;
     assert!(
         full.contains("| two after fine") && full.contains("| fine"),
         "{full}"
@@ -78,7 +84,7 @@ fn logs_as_json_match_the_events_of_the_run() {
         .segno(&["run", "chain.yaml", "--json"])
         .refused(10, &[])
         .json();
-    let logs = sandbox.segno(&["logs", "--json"]).good().json();
+    let logs = sandbox.segno(&["logs", "--json"]).expect_success().json();
     assert_eq!(run[..run.len() - 1], logs[..]);
 }
 
@@ -88,12 +94,12 @@ fn follower_shows_the_run_of_another_process_to_its_end() {
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     let follower = Live::start(&sandbox, &["logs", "-f", "--json"]);
-    until("the follower sees the step in flight", || {
+    wait_until("the follower sees the step in flight", || {
         follower.stdout().contains("steps/1")
     });
     sandbox.write("go", "");
-    live.finish().good();
-    let output = follower.finish().good();
+    live.finish().expect_success();
+    let output = follower.finish().expect_success();
     let lines = output.json();
     let last = lines.last().unwrap();
     assert_eq!(
@@ -114,9 +120,9 @@ fn a_follower_ends_when_the_run_is_killed() {
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     let follower = Live::start(&sandbox, &["logs", "-f", "chain"]);
-    until("the follower sees the step in flight", || {
+    wait_until("the follower sees the step in flight", || {
         follower.stdout().contains("steps/1")
     });
     live.kill();
-    follower.finish().good();
+    follower.finish().expect_success();
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use segno_testkit::sandbox::{Said, Sandbox, finish};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end};
 
 use crate::sandbox;
 
@@ -15,18 +15,18 @@ fn encrypted_sandbox(more: &[&str]) -> (Sandbox, PathBuf) {
     let sandbox = sandbox();
     sandbox.write("notes-nobody-should-see.txt", SECRET);
     sandbox.scripted_chain(1, 0);
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let key = sandbox.work().parent().unwrap().join("the key");
     let words = ["key", "new", key.to_str().unwrap()];
-    run_with_passphrase(&sandbox, "open sesame", &[&words[..], more].concat()).good();
+    run_with_passphrase(&sandbox, "open sesame", &[&words[..], more].concat()).expect_success();
     sandbox.configure(&format!("[encryption]\nkey_file = {:?}\n", key.display()));
     (sandbox, key)
 }
 
-fn run_with_passphrase(sandbox: &Sandbox, passphrase: &str, words: &[&str]) -> Said {
+fn run_with_passphrase(sandbox: &Sandbox, passphrase: &str, words: &[&str]) -> ProcessOutput {
     let mut command = sandbox.command(words);
     command.env("SEGNO_PASSPHRASE", passphrase);
-    finish(command)
+    run_to_end(command)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
@@ -50,15 +50,19 @@ fn encrypted_files_are_restored_with_the_key() {
     assert_eq!(mode & 0o777, 0o600);
     let created = sandbox
         .segno(&["checkpoint", "create", "--json"])
-        .good()
+        .expect_success()
         .json();
     let id = created[0]["checkpoint"].as_str().unwrap();
     let snapshots = sandbox.home().join("snapshots");
     assert!(!contains_text(&snapshots, SECRET) && !contains_text(&snapshots, "notes-nobody"));
     sandbox.write("notes-nobody-should-see.txt", "gone\n");
-    sandbox.segno(&["checkpoint", "restore", id]).good();
+    sandbox
+        .segno(&["checkpoint", "restore", id])
+        .expect_success();
     assert_eq!(sandbox.read("notes-nobody-should-see.txt"), SECRET);
-    sandbox.segno(&["checkpoint", "verify", id]).good();
+    sandbox
+        .segno(&["checkpoint", "verify", id])
+        .expect_success();
     // Without the key, and with another key.
     sandbox.configure("");
     sandbox
@@ -67,7 +71,7 @@ fn encrypted_files_are_restored_with_the_key() {
     let other = key.with_file_name("other");
     sandbox
         .segno(&["key", "new", other.to_str().unwrap()])
-        .good();
+        .expect_success();
     sandbox.configure(&format!("[encryption]\nkey_file = {:?}\n", other.display()));
     sandbox
         .segno(&["checkpoint", "restore", id])
@@ -82,9 +86,9 @@ fn a_key_that_is_locked_needs_its_passphrase() {
         .segno(&create)
         .refused(12, &["C0106", "it is locked", "SEGNO_PASSPHRASE"]);
     run_with_passphrase(&sandbox, "wrong", &create).refused(12, &["C0106", "does not fit"]);
-    run_with_passphrase(&sandbox, "open sesame", &create).good();
+    run_with_passphrase(&sandbox, "open sesame", &create).expect_success();
     // A command that reads no files needs no passphrase.
-    sandbox.segno(&["sessions", "list"]).good();
+    sandbox.segno(&["sessions", "list"]).expect_success();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     run_with_passphrase(&sandbox, "open sesame", &create).refused(12, &["C0106", "chmod 600"]);
 }
@@ -94,7 +98,7 @@ fn key_is_never_overwritten_and_an_invalid_one_is_named() {
     let (sandbox, key) = encrypted_sandbox(&[]);
     let words = ["key", "new", key.to_str().unwrap()];
     sandbox.segno(&words).refused(2, &["the key", "exists"]);
-    sandbox.segno(&["checkpoint", "create"]).good();
+    sandbox.segno(&["checkpoint", "create"]).expect_success();
     sandbox.write("no key", "hello\n");
     let none = sandbox.work().join("no key");
     fs::set_permissions(&none, fs::Permissions::from_mode(0o600)).unwrap();
@@ -113,13 +117,15 @@ fn key_is_never_overwritten_and_an_invalid_one_is_named() {
 fn gc_encrypts_older_checkpoints() {
     let (sandbox, key) = encrypted_sandbox(&[]);
     sandbox.configure("");
-    sandbox.segno(&["checkpoint", "create"]).good();
+    sandbox.segno(&["checkpoint", "create"]).expect_success();
     sandbox.configure(&format!("[encryption]\nkey_file = {:?}\n", key.display()));
     let snapshots = sandbox.home().join("snapshots");
     assert!(contains_text(&snapshots, "SEGNOPK"));
     for _ in 0..3 {
-        sandbox.segno(&["gc", "--grace-hours", "0"]).good();
+        sandbox
+            .segno(&["gc", "--grace-hours", "0"])
+            .expect_success();
     }
     assert!(!contains_text(&snapshots, "SEGNOPK") && !contains_text(&snapshots, "SEGNOMF"));
-    sandbox.segno(&["checkpoint", "verify"]).good();
+    sandbox.segno(&["checkpoint", "verify"]).expect_success();
 }

@@ -3,7 +3,7 @@
 use std::process::Child;
 
 use rustix::process::Signal;
-use segno_testkit::sandbox::{Sandbox, finish, until};
+use segno_testkit::sandbox::{Sandbox, run_to_end, wait_until};
 use serde_json::Value;
 
 use crate::commands::{Live, edit, of_kind, scripted, shown};
@@ -34,7 +34,7 @@ fn last_failure(sandbox: &Sandbox) -> Option<Value> {
 /// Starts a run, and returns when it waits for a limit.
 fn start_limited(sandbox: &Sandbox, words: &[&str]) -> Child {
     let child = sandbox.start(words);
-    until("it waits", || last_failure(sandbox).is_some());
+    wait_until("it waits", || last_failure(sandbox).is_some());
     child
 }
 
@@ -42,7 +42,9 @@ fn start_limited(sandbox: &Sandbox, words: &[&str]) -> Child {
 fn limit_with_a_reset_time_uses_no_retries() {
     let sandbox = limited(4, 25);
     edit(&sandbox, "retries: 2", "retries: 0");
-    let output = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
+    let output = sandbox
+        .segno(&["run", "chain.yaml", "--json"])
+        .expect_success();
     let lines = output.json();
     let failed = of_kind(&lines, "step_failed");
     assert_eq!(failed.len(), 4);
@@ -66,7 +68,7 @@ fn waiting_session_shows_its_reset_time() {
         &["sessions", "list", "--json"],
         &["sessions", "show", "chain", "--json"],
     ] {
-        let line = sandbox.segno(words).good().json().remove(0);
+        let line = sandbox.segno(words).expect_success().json().remove(0);
         assert_eq!(line["status"], "running", "{words:?}");
         assert_eq!(line["suspended"]["until"], until_then, "{words:?}");
         assert_eq!(line["suspended"]["provider"], "scripted");
@@ -81,7 +83,7 @@ fn waiting_session_shows_its_reset_time() {
         let mut command = sandbox.command(words);
         // Five hours and three quarters ahead of UTC, all year.
         command.env("TZ", "Asia/Kathmandu").env("COLUMNS", "200");
-        let output = finish(command).good();
+        let output = run_to_end(command).expect_success();
         assert!(
             output.stdout.contains("suspended until 2")
                 && output.stdout.contains(" +05:45 (rate limit of scripted)"),
@@ -100,20 +102,22 @@ fn resume_waits_for_the_rest_and_calls_once() {
     child.kill().unwrap();
     child.wait().unwrap();
     let until_then = last_failure(&sandbox).unwrap()["suspended"]["until"].clone();
-    let plan = sandbox.segno(&["resume", "--plan", "--json"]).good();
+    let plan = sandbox
+        .segno(&["resume", "--plan", "--json"])
+        .expect_success();
     assert_eq!(plan.json()[0]["steps"][0]["suspended"]["until"], until_then);
-    let plan = sandbox.segno(&["resume", "--plan"]).good();
+    let plan = sandbox.segno(&["resume", "--plan"]).expect_success();
     assert!(plan.stdout.contains("suspended until 2"), "{plan:?}");
     let plan = sandbox.segno(&["resume", "--plan", "--on-limit", "ask"]);
-    assert!(!plan.good().stdout.contains("suspended"));
+    assert!(!plan.expect_success().stdout.contains("suspended"));
 
-    let output = sandbox.segno(&["resume", "--json"]).good();
+    let output = sandbox.segno(&["resume", "--json"]).expect_success();
     let lines = output.json();
     assert_eq!(of_kind(&lines, "step_suspended")[0]["until"], until_then);
     let again = of_kind(&lines, "step_started")[0]["at"].as_str().unwrap();
     assert!(again >= until_then.as_str().unwrap(), "{again}");
     assert_eq!(sandbox.calls().len(), 2);
-    let ended = sandbox.segno(&["status", "--json"]).good();
+    let ended = sandbox.segno(&["status", "--json"]).expect_success();
     assert_eq!(ended.json(), Vec::<Value>::new());
 }
 
@@ -124,11 +128,15 @@ fn expired_limit_is_not_waited_for() {
     child.kill().unwrap();
     child.wait().unwrap();
     let until_then = last_failure(&sandbox).unwrap()["suspended"]["until"].clone();
-    until("the limit is lifted", || {
-        let status = sandbox.segno(&["status", "--json"]).good().json().remove(0);
+    wait_until("the limit is lifted", || {
+        let status = sandbox
+            .segno(&["status", "--json"])
+            .expect_success()
+            .json()
+            .remove(0);
         status["suspended"].is_null()
     });
-    let output = sandbox.segno(&["resume", "--json"]).good();
+    let output = sandbox.segno(&["resume", "--json"]).expect_success();
     let lines = output.json();
     assert!(of_kind(&lines, "step_suspended").is_empty(), "{until_then}");
     assert_eq!(sandbox.calls().len(), 2);
@@ -141,7 +149,7 @@ fn resumed_wait_is_reported_and_can_be_stopped() {
     child.kill().unwrap();
     child.wait().unwrap();
     let live = Live::start(&sandbox, &["resume"]);
-    until("it says that it waits", || {
+    wait_until("it says that it waits", || {
         live.stderr().contains("… steps/0 suspended until 2")
     });
     live.signal(Signal::INT);
@@ -181,7 +189,7 @@ fn limit_beyond_the_policy_pauses_the_run() {
         }
         sandbox
             .segno(&["resume", "chain", "--on-limit", "ask"])
-            .good();
+            .expect_success();
         assert_eq!(sandbox.calls().len(), 2, "{policy}");
     }
 }

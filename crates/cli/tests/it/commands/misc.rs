@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use segno_testkit::sandbox::finish;
+use segno_testkit::sandbox::run_to_end;
 
 use crate::commands::{edit, failing_chain, keys, root};
 use crate::sandbox;
@@ -11,12 +11,14 @@ use crate::sandbox;
 fn validate_accepts_a_valid_spec_and_stores_nothing() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
-    let output = sandbox.segno(&["validate", "chain.yaml"]).good();
+    let output = sandbox.segno(&["validate", "chain.yaml"]).expect_success();
     assert_eq!(
         output.stdout,
         "chain.yaml is valid: chain `chain` with 3 steps\n"
     );
-    let output = sandbox.segno(&["validate", "chain.yaml", "--json"]).good();
+    let output = sandbox
+        .segno(&["validate", "chain.yaml", "--json"])
+        .expect_success();
     assert_eq!(keys(&output.json()[0]), "inputs kind name pattern steps v");
     assert!(!sandbox.home().exists());
     assert!(sandbox.calls().is_empty());
@@ -72,16 +74,16 @@ fn unsupported_feature_is_refused_by_name() {
 fn doctor_accepts_a_sound_home() {
     let sandbox = sandbox();
     assert_eq!(
-        sandbox.segno(&["doctor"]).good().stdout,
+        sandbox.segno(&["doctor"]).expect_success().stdout,
         "verified 0 sessions, 0 entries, 0 blobs\n"
     );
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
     assert_eq!(
-        sandbox.segno(&["doctor"]).good().stdout,
+        sandbox.segno(&["doctor"]).expect_success().stdout,
         "verified 1 session, 9 entries, 0 blobs\n"
     );
-    let output = sandbox.segno(&["doctor", "--json"]).good();
+    let output = sandbox.segno(&["doctor", "--json"]).expect_success();
     assert_eq!(
         keys(&output.json()[0]),
         "blobs damaged entries kind sessions v"
@@ -93,7 +95,7 @@ fn demo_kills_a_run_and_repeats_no_answered_call() {
     let sandbox = sandbox();
     let mut command = sandbox.command(&["demo"]);
     command.env("TMPDIR", root(&sandbox));
-    let output = finish(command).good();
+    let output = run_to_end(command).expect_success();
     for word in [
         "killed while steps/3 was in flight",
         "finished steps skipped: 3, answered calls repeated: 0",
@@ -107,7 +109,7 @@ fn demo_kills_a_run_and_repeats_no_answered_call() {
 #[test]
 fn demo_files_can_be_kept() {
     let sandbox = sandbox();
-    sandbox.segno(&["demo", "--keep", "demo"]).good();
+    sandbox.segno(&["demo", "--keep", "demo"]).expect_success();
     assert!(
         sandbox
             .read("demo/artifacts/tides.md")
@@ -116,14 +118,14 @@ fn demo_files_can_be_kept() {
     assert!(sandbox.read("demo/calls.log").lines().count() >= 5);
     let mut command = sandbox.command(&["doctor"]);
     command.env("SEGNO_HOME", sandbox.work().join("demo/home"));
-    finish(command).good();
+    run_to_end(command).expect_success();
 }
 
 #[test]
 fn completions_know_the_commands() {
     let sandbox = sandbox();
     for shell in ["bash", "zsh", "fish"] {
-        let output = sandbox.segno(&["completion", shell]).good();
+        let output = sandbox.segno(&["completion", shell]).expect_success();
         for word in ["segno", "resume", "auto-resume", "cleanup", "completion"] {
             assert!(output.stdout.contains(word), "{shell}: {word}");
         }
@@ -132,9 +134,9 @@ fn completions_know_the_commands() {
     let script = sandbox.segno(&["completion", "bash"]).stdout;
     let path = sandbox.write("segno.bash", &script);
     let mut bash = std::process::Command::new("bash");
-    sandbox.furnish(&mut bash);
+    sandbox.set_env(&mut bash);
     bash.arg("-n").arg(path);
-    finish(bash).good();
+    run_to_end(bash).expect_success();
     sandbox
         .segno(&["completion", "tcsh"])
         .refused(2, &["tcsh", "bash"]);
@@ -144,7 +146,7 @@ fn completions_know_the_commands() {
 fn the_demo_kills_while_the_call_is_in_flight() {
     for _ in 0..3 {
         let sandbox = sandbox();
-        sandbox.segno(&["demo", "--keep", "demo"]).good();
+        sandbox.segno(&["demo", "--keep", "demo"]).expect_success();
         assert_eq!(sandbox.read("demo/calls.log").lines().count(), 6);
     }
 }

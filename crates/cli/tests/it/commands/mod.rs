@@ -43,7 +43,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
-use segno_testkit::sandbox::{Said, Sandbox, until};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, wait_until};
 use serde_json::Value;
 
 /// A running command. Its output can be read while it runs; dropping it kills it.
@@ -87,13 +87,13 @@ impl Live {
     }
 
     /// Waits until the command has ended.
-    pub(crate) fn finish(mut self) -> Said {
+    pub(crate) fn finish(mut self) -> ProcessOutput {
         let mut status = None;
-        until("the command has ended", || {
+        wait_until("the command has ended", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        Said {
+        ProcessOutput {
             status: status.unwrap(),
             stdout: self.stdout(),
             stderr: self.stderr(),
@@ -128,7 +128,7 @@ pub(crate) fn waiting_chain(sandbox: &Sandbox, steps: usize, step: usize) {
 /// pid.
 pub(crate) fn start_waiting(sandbox: &Sandbox, more: &[&str]) -> (Live, String) {
     let live = Live::start(sandbox, &[&["run", "chain.yaml"], more].concat());
-    until("the agent waits", || {
+    wait_until("the agent waits", || {
         sandbox.read("agent.pid").ends_with('\n')
     });
     (live, sandbox.read("agent.pid").trim().to_owned())
@@ -137,7 +137,7 @@ pub(crate) fn start_waiting(sandbox: &Sandbox, more: &[&str]) -> (Live, String) 
 /// Waits until a process has ended.
 #[track_caller]
 pub(crate) fn until_gone(pid: &str) {
-    until("the agent's process is gone", || {
+    wait_until("the agent's process is gone", || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ")
             .is_none_or(|(_, rest)| rest.starts_with('Z'))
@@ -191,7 +191,7 @@ pub(crate) fn edit(sandbox: &Sandbox, from: &str, to: &str) {
 #[track_caller]
 pub(crate) fn shown(sandbox: &Sandbox, session: &str) -> Value {
     let output = sandbox.segno(&["sessions", "show", session, "--json"]);
-    output.good().json().remove(0)
+    output.expect_success().json().remove(0)
 }
 
 /// The names and statuses of all sessions, newest first.
@@ -199,7 +199,7 @@ pub(crate) fn shown(sandbox: &Sandbox, session: &str) -> Value {
 pub(crate) fn session_statuses(sandbox: &Sandbox) -> Vec<(String, String)> {
     let output = sandbox.segno(&["sessions", "list", "--all", "--json"]);
     let word = |value: &Value| value.as_str().unwrap().to_owned();
-    let lines = output.good().json();
+    let lines = output.expect_success().json();
     lines
         .iter()
         .map(|line| (word(&line["name"]), word(&line["status"])))

@@ -3,19 +3,19 @@
 use super::{Live, keys, shown, start_waiting, waiting_chain};
 use crate::sandbox;
 use rustix::process::Signal;
-use segno_testkit::sandbox::{Sandbox, until};
+use segno_testkit::sandbox::{Sandbox, wait_until};
 use serde_json::{Value, json};
 
 /// The notes of a session, as `note list` prints them.
 fn list_notes(sandbox: &Sandbox, more: &[&str]) -> Vec<Value> {
     let words = [&["note", "list", "--json"], more].concat();
-    sandbox.segno(&words).good().json()
+    sandbox.segno(&words).expect_success().json()
 }
 
 /// Runs a session to its end.
 fn completed_session(sandbox: &Sandbox) {
     sandbox.scripted_chain(1, 0);
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
 }
 
 #[test]
@@ -35,7 +35,10 @@ fn note_is_stored_with_its_session_and_has_an_id() {
         "-a",
         "files",
     ]);
-    assert_eq!(output.good().stdout.trim(), "noted in chain as d1");
+    assert_eq!(
+        output.expect_success().stdout.trim(),
+        "noted in chain as d1"
+    );
     let error = [
         "note",
         "error",
@@ -46,7 +49,7 @@ fn note_is_stored_with_its_session_and_has_an_id() {
         "chain",
         "--json",
     ];
-    let line = sandbox.segno(&error).good().json().remove(0);
+    let line = sandbox.segno(&error).expect_success().json().remove(0);
     assert_eq!(keys(&line), "kind memos name session v waits_for_run");
     assert_eq!(line["memos"], json!(["e1"]));
     let feedback = [
@@ -58,8 +61,10 @@ fn note_is_stored_with_its_session_and_has_an_id() {
         "-c",
         "and that",
     ];
-    sandbox.segno(&feedback).good();
-    sandbox.segno(&["note", "todo", "write the docs"]).good();
+    sandbox.segno(&feedback).expect_success();
+    sandbox
+        .segno(&["note", "todo", "write the docs"])
+        .expect_success();
     let tests = [
         "note",
         "tests",
@@ -71,7 +76,7 @@ fn note_is_stored_with_its_session_and_has_an_id() {
         "-e",
         "a::c",
     ];
-    sandbox.segno(&tests).good();
+    sandbox.segno(&tests).expect_success();
     let notes = list_notes(&sandbox, &[]);
     let ids: Vec<&Value> = notes.iter().map(|note| &note["id"]).collect();
     assert_eq!(json!(ids), json!(["d1", "e1", "f1", "t1", null]));
@@ -81,7 +86,7 @@ fn note_is_stored_with_its_session_and_has_an_id() {
     );
     assert_eq!(notes[0]["source"], "person");
     assert_eq!(notes[4]["memo"]["tests"]["expected"], json!(["a::c"]));
-    let table = sandbox.segno(&["note", "list"]).good().stdout;
+    let table = sandbox.segno(&["note", "list"]).expect_success().stdout;
     assert!(table.starts_with("MEMO  FROM"), "{table}");
     assert!(table.contains("error (unresolved): cannot link"), "{table}");
     for (note, lines) in [
@@ -102,9 +107,14 @@ fn note_is_stored_with_its_session_and_has_an_id() {
             "memo       t1 of chain\ntodo       write the docs\nprogress   pending\nfrom       ",
         ),
     ] {
-        let whole = sandbox.segno(&["note", "show", note]).good().stdout;
+        let whole = sandbox
+            .segno(&["note", "show", note])
+            .expect_success()
+            .stdout;
         assert!(whole.starts_with(lines), "{whole}");
-        let shown = sandbox.segno(&["note", "show", note, "--json"]).good();
+        let shown = sandbox
+            .segno(&["note", "show", note, "--json"])
+            .expect_success();
         assert!(notes.contains(&shown.json()[0]), "{note}");
     }
     sandbox
@@ -112,16 +122,22 @@ fn note_is_stored_with_its_session_and_has_an_id() {
         .refused(2, &["[R0150]", "d7", "these hold: d1"]);
     // The status of the session does not change, and its journal stays whole.
     assert_eq!(shown(&sandbox, "chain")["status"], "completed");
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
 fn corrected_note_keeps_its_first_version_in_the_journal() {
     let sandbox = sandbox();
     completed_session(&sandbox);
-    sandbox.segno(&["note", "decision", "Use SQLite"]).good();
-    sandbox.segno(&["note", "decision", "Use Rust"]).good();
-    sandbox.segno(&["note", "error", "cannot link"]).good();
+    sandbox
+        .segno(&["note", "decision", "Use SQLite"])
+        .expect_success();
+    sandbox
+        .segno(&["note", "decision", "Use Rust"])
+        .expect_success();
+    sandbox
+        .segno(&["note", "error", "cannot link"])
+        .expect_success();
     let words = [
         "note",
         "correct",
@@ -132,20 +148,23 @@ fn corrected_note_keeps_its_first_version_in_the_journal() {
         "many writers",
     ];
     assert_eq!(
-        sandbox.segno(&words).good().stdout.trim(),
+        sandbox.segno(&words).expect_success().stdout.trim(),
         "noted in chain as d1"
     );
     sandbox
         .segno(&["note", "correct", "e1", "--resolution", "fixed"])
-        .good();
+        .expect_success();
     sandbox
         .segno(&["note", "withdraw", "d2", "--reason", "no choice"])
-        .good();
+        .expect_success();
     let notes = list_notes(&sandbox, &["--sort", "decision"]);
     assert_eq!(notes.len(), 1);
     assert_eq!(notes[0]["memo"]["decision"]["text"], "Use PostgreSQL");
     assert_eq!(notes[0]["corrected"], true);
-    let whole = sandbox.segno(&["note", "show", "d2"]).good().stdout;
+    let whole = sandbox
+        .segno(&["note", "show", "d2"])
+        .expect_success()
+        .stdout;
     assert!(whole.contains("\nwithdrawn  "), "{whole}");
     assert!(whole.contains("no choice"), "{whole}");
     let all = list_notes(&sandbox, &["--all"]);
@@ -156,10 +175,12 @@ fn corrected_note_keeps_its_first_version_in_the_journal() {
             .ends_with(": no choice")
     );
     assert_eq!(all[2]["memo"]["error"]["resolution"], "fixed");
-    let journal = sandbox.segno(&["logs", "chain"]).good().stdout;
+    let journal = sandbox.segno(&["logs", "chain"]).expect_success().stdout;
     assert!(journal.contains("decision: Use SQLite"), "{journal}");
     // A number is not used again.
-    let third = sandbox.segno(&["note", "decision", "Use make"]).good();
+    let third = sandbox
+        .segno(&["note", "decision", "Use make"])
+        .expect_success();
     assert_eq!(third.stdout.trim(), "noted in chain as d3");
 }
 
@@ -168,17 +189,22 @@ fn note_for_a_running_session_reaches_its_journal() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
-    let output = sandbox.segno(&["note", "decision", "Use SQLite"]).good();
+    let output = sandbox
+        .segno(&["note", "decision", "Use SQLite"])
+        .expect_success();
     assert_eq!(
         output.stdout.trim(),
         "noted for chain; its run takes it into the journal"
     );
     // The note counts from the time it was taken.
     assert_eq!(list_notes(&sandbox, &[])[0]["id"], "d1");
-    until("the run takes it", || live.stderr().contains("Use SQLite"));
+    wait_until("the run takes it", || live.stderr().contains("Use SQLite"));
     sandbox.write("go", "");
-    live.finish().good();
-    let journal = sandbox.segno(&["logs", "chain", "--json"]).good().json();
+    live.finish().expect_success();
+    let journal = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .json();
     let written = journal
         .iter()
         .filter(|line| line["kind"] == "memos_written");
@@ -193,14 +219,18 @@ fn note_that_waited_for_a_killed_run_is_recorded_once() {
     let (live, _) = start_waiting(&sandbox, &[]);
     // A stopped run cannot record anything; then it is killed.
     live.signal(Signal::STOP);
-    sandbox.segno(&["note", "todo", "look at it"]).good();
+    sandbox
+        .segno(&["note", "todo", "look at it"])
+        .expect_success();
     live.kill();
     assert_eq!(list_notes(&sandbox, &[])[0]["id"], "t1");
     // Between runs, the waiting note is recorded first.
-    let second = sandbox.segno(&["note", "todo", "and that"]).good();
+    let second = sandbox
+        .segno(&["note", "todo", "and that"])
+        .expect_success();
     assert_eq!(second.stdout.trim(), "noted in chain as t2");
     sandbox.write("go", "");
-    sandbox.segno(&["resume", "chain"]).good();
+    sandbox.segno(&["resume", "chain"]).expect_success();
     let texts: Vec<Value> = list_notes(&sandbox, &[])
         .into_iter()
         .map(|note| note["memo"]["todo"]["text"].clone())
@@ -216,24 +246,28 @@ fn concurrent_notes_are_all_stored() {
         .map(|n| Live::start(&sandbox, &["note", "todo", &format!("thing {n}")]))
         .collect();
     for one in all {
-        one.finish().good();
+        one.finish().expect_success();
     }
-    sandbox.segno(&["note", "todo", "last"]).good();
+    sandbox.segno(&["note", "todo", "last"]).expect_success();
     let notes = list_notes(&sandbox, &[]);
     assert_eq!(notes.len(), 9);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
 fn fork_keeps_the_notes_and_their_ids() {
     let sandbox = sandbox();
     completed_session(&sandbox);
-    sandbox.segno(&["note", "decision", "Use SQLite"]).good();
-    sandbox.segno(&["note", "decision", "Use Rust"]).good();
-    sandbox.segno(&["note", "withdraw", "d1"]).good();
+    sandbox
+        .segno(&["note", "decision", "Use SQLite"])
+        .expect_success();
+    sandbox
+        .segno(&["note", "decision", "Use Rust"])
+        .expect_success();
+    sandbox.segno(&["note", "withdraw", "d1"]).expect_success();
     sandbox
         .segno(&["sessions", "fork", "chain", "--name", "copy"])
-        .good();
+        .expect_success();
     let notes = list_notes(&sandbox, &["copy"]);
     assert_eq!(notes.len(), 1);
     assert_eq!(
@@ -258,7 +292,7 @@ fn failed_step_is_an_error_note_until_it_succeeds() {
     assert_eq!(error["resolution"], "unresolved");
     assert_eq!(error["subject"], "step steps/0");
     sandbox.write("there", "");
-    sandbox.segno(&["resume", "chain"]).good();
+    sandbox.segno(&["resume", "chain"]).expect_success();
     let errors = list_notes(&sandbox, &[]);
     assert_eq!(errors[0]["memo"]["error"]["resolution"], "fixed");
 }
@@ -269,8 +303,13 @@ fn invalid_notes_are_refused_and_not_stored() {
     let nowhere = sandbox.segno(&["note", "todo", "x"]);
     nowhere.refused(2, &["no session works in", "hint:"]);
     completed_session(&sandbox);
-    sandbox.segno(&["note", "decision", "Use SQLite"]).good();
-    let before = sandbox.segno(&["logs", "chain", "--json"]).good().stdout;
+    sandbox
+        .segno(&["note", "decision", "Use SQLite"])
+        .expect_success();
+    let before = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .stdout;
     for (words, code, message) in [
         (&["note", "todo", "  "][..], 2, "[R0152]"),
         (&["note", "withdraw", "d9"], 2, "these hold: d1"),
@@ -297,7 +336,10 @@ fn invalid_notes_are_refused_and_not_stored() {
     ] {
         sandbox.segno(words).refused(code, &[message]);
     }
-    let after = sandbox.segno(&["logs", "chain", "--json"]).good().stdout;
+    let after = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .stdout;
     assert_eq!(before, after);
 }
 
@@ -309,13 +351,16 @@ fn long_note_is_truncated_and_secrets_are_redacted() {
     let long = format!("{} {secret}", "x".repeat(1990));
     sandbox
         .segno(&["note", "decision", &long, "--why", secret])
-        .good();
+        .expect_success();
     let notes = list_notes(&sandbox, &[]);
     let decision = &notes[0]["memo"]["decision"];
     assert!(decision["text"].as_str().unwrap().chars().count() <= 2001);
     for text in [
         decision.to_string(),
-        sandbox.segno(&["logs", "chain", "--json"]).good().stdout,
+        sandbox
+            .segno(&["logs", "chain", "--json"])
+            .expect_success()
+            .stdout,
     ] {
         assert!(!text.contains("ghp_01"), "{text}");
     }
@@ -331,21 +376,23 @@ fn killed_note_is_stored_once_or_not_at_all() {
         completed_session(&sandbox);
         let mut command = sandbox.command(&["note", "todo", "look at it"]);
         command.env("SEGNO_FAILPOINT", point.name());
-        if !segno_testkit::sandbox::finish(command).crashed() {
+        if !segno_testkit::sandbox::run_to_end(command).crashed() {
             continue;
         }
         let notes = list_notes(&sandbox, &[]).len();
         assert!(notes <= 1, "{}", point.name());
         kills += 1;
         stored += notes;
-        sandbox.segno(&["note", "todo", "and that"]).good();
+        sandbox
+            .segno(&["note", "todo", "and that"])
+            .expect_success();
         assert_eq!(
             list_notes(&sandbox, &[]).len(),
             notes + 1,
             "{}",
             point.name()
         );
-        sandbox.segno(&["doctor"]).good();
+        sandbox.segno(&["doctor"]).expect_success();
     }
     assert!(kills > 3 && stored > 0, "{kills} {stored}");
 }

@@ -9,13 +9,13 @@ use super::{
 };
 use crate::commands::Live;
 use crate::sandbox;
-use segno_testkit::sandbox::{Sandbox, until};
+use segno_testkit::sandbox::{Sandbox, wait_until};
 use serde_json::Value;
 
 /// The newest checkpoint, as `checkpoint list` prints it.
 fn newest_checkpoint(sandbox: &Sandbox) -> Value {
     let output = sandbox.segno(&["checkpoint", "list", "--all", "--json"]);
-    let mut lines = output.good().json();
+    let mut lines = output.expect_success().json();
     lines.retain(|line| line["kind"] == "checkpoint");
     assert!(!lines.is_empty(), "there is no checkpoint");
     lines.swap_remove(0)
@@ -27,14 +27,14 @@ fn pause_waits_for_the_step_and_creates_a_checkpoint() {
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     let pausing = Live::start(&sandbox, &["pause", "-r", "the build is red"]);
-    until("it says what it waits for, and the run was told", || {
+    wait_until("it says what it waits for, and the run was told", || {
         pausing
             .stderr()
             .contains("the step in flight has ended (steps/1)")
             && live.stderr().contains("someone asked for a pause")
     });
     sandbox.write("go", "");
-    let output = pausing.finish().good();
+    let output = pausing.finish().expect_success();
     live.finish()
         .refused(130, &["paused", "segno pause", "[R0102]"]);
     let checkpoint = newest_checkpoint(&sandbox);
@@ -47,13 +47,13 @@ fn pause_waits_for_the_step_and_creates_a_checkpoint() {
     let session = shown(&sandbox, "chain");
     assert_eq!(session["status"], "paused");
     assert_eq!(session["stopped"]["reason"], "the build is red");
-    let status = sandbox.segno(&["status"]).good();
+    let status = sandbox.segno(&["status"]).expect_success();
     assert!(
         status.stdout.contains("the build is red"),
         "{}",
         status.stdout
     );
-    let resumed = sandbox.segno(&["resume"]).good();
+    let resumed = sandbox.segno(&["resume"]).expect_success();
     assert!(
         resumed.stderr.contains("the build is red"),
         "{}",
@@ -67,7 +67,7 @@ fn pause_at_the_end_of_a_step_stops_before_the_next() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 30, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
-    sandbox.segno(&["pause", "--no-wait"]).good();
+    sandbox.segno(&["pause", "--no-wait"]).expect_success();
     sandbox.write("go", "");
     live.finish().refused(130, &["paused"]);
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
@@ -78,7 +78,7 @@ fn pending_pause_stops_the_next_run_before_any_call() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
-    sandbox.segno(&["pause", "--no-wait"]).good();
+    sandbox.segno(&["pause", "--no-wait"]).expect_success();
     live.kill();
     sandbox.write("go", "");
     sandbox
@@ -86,7 +86,7 @@ fn pending_pause_stops_the_next_run_before_any_call() {
         .refused(130, &["as asked by segno pause", "segno resume chain"]);
     assert_eq!(shown(&sandbox, "chain")["status"], "paused");
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1", "steps/1"]);
 }
 
@@ -95,7 +95,9 @@ fn pause_now_kills_the_agent_and_its_step_is_repeated() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, agent) = start_waiting(&sandbox, &[]);
-    let output = sandbox.segno(&["pause", "chain", "--now", "--json"]).good();
+    let output = sandbox
+        .segno(&["pause", "chain", "--now", "--json"])
+        .expect_success();
     let line = &output.json()[0];
     assert_eq!(
         keys(line),
@@ -113,7 +115,7 @@ fn pause_now_kills_the_agent_and_its_step_is_repeated() {
     until_gone(&agent);
     assert_eq!(shown(&sandbox, "chain")["steps"][1]["status"], "unknown");
     sandbox.write("go", "");
-    sandbox.segno(&["resume", "chain"]).good();
+    sandbox.segno(&["resume", "chain"]).expect_success();
 }
 
 #[test]
@@ -126,7 +128,7 @@ fn pause_kills_the_step_after_its_time_limit() {
         "continuity: {pause: {within_s: 0}}\npattern:",
     );
     let (live, agent) = start_waiting(&sandbox, &[]);
-    sandbox.segno(&["pause"]).good();
+    sandbox.segno(&["pause"]).expect_success();
     live.finish()
         .refused(130, &["no step ended within", "stopping at once", "paused"]);
     until_gone(&agent);
@@ -145,22 +147,22 @@ fn pause_command_creates_the_checkpoint_of_a_killed_run() {
         .stderr(File::create(&output).unwrap())
         .spawn();
     let mut run = run.unwrap();
-    until("the agent waits", || {
+    wait_until("the agent waits", || {
         sandbox.read("agent.pid").ends_with('\n')
     });
     let pausing = Live::start(&sandbox, &["pause", "--json"]);
-    until("the run was told", || {
+    wait_until("the run was told", || {
         sandbox.read("said").contains("someone asked for a pause")
     });
     sandbox.write("go", "");
     assert!(run.wait().unwrap().signal().is_some());
-    let output = pausing.finish().good();
+    let output = pausing.finish().expect_success();
     assert_eq!(output.json()[0]["status"], "paused");
     assert_eq!(
         newest_checkpoint(&sandbox)["checkpoint"],
         output.json()[0]["checkpoint"]
     );
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
 }
 
@@ -200,7 +202,7 @@ fn after_steps_pauses_the_session_repeatedly() {
             .refused(130, &["2 steps are done"]);
         assert_eq!(shown(&sandbox, "chain")["steps_finished"], done);
     }
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(
         session_statuses(&sandbox),
         [("chain".into(), "completed".into())]
@@ -242,7 +244,7 @@ fn killed_pause_and_resume_can_be_resumed() {
             let killed = |words: &[&str]| {
                 let mut command = sandbox.command(words);
                 command.env("SEGNO_FAILPOINT", &armed);
-                u64::from(segno_testkit::sandbox::finish(command).crashed())
+                u64::from(segno_testkit::sandbox::run_to_end(command).crashed())
             };
             let mut here = killed(&["run", "chain.yaml"]);
             if session_statuses(&sandbox).is_empty() {
@@ -255,7 +257,7 @@ fn killed_pause_and_resume_can_be_resumed() {
             }
             here += killed(&["resume"]);
             kills += here;
-            until("it has come to its end", || {
+            wait_until("it has come to its end", || {
                 if session_statuses(&sandbox).is_empty() {
                     sandbox.segno(&["run", "chain.yaml"]);
                 }
@@ -272,7 +274,7 @@ fn killed_pause_and_resume_can_be_resumed() {
                 calls.len() as u64 <= 3 + here,
                 "{armed}: {here} kills, {calls:?}"
             );
-            sandbox.segno(&["doctor"]).good();
+            sandbox.segno(&["doctor"]).expect_success();
         }
     }
     assert!(kills > 40, "{kills}");

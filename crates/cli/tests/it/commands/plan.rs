@@ -14,7 +14,9 @@ fn example(name: &str) -> String {
 #[test]
 fn plan_shows_the_order_of_the_steps() {
     let sandbox = sandbox();
-    let output = sandbox.segno(&["plan", &example("workflow.yaml")]).good();
+    let output = sandbox
+        .segno(&["plan", &example("workflow.yaml")])
+        .expect_success();
     insta::assert_snapshot!(output.stdout, @r"
     workflow `review`, 5 steps
     STEP            AGENT     PROVIDER  TOOLS  AFTER
@@ -26,7 +28,7 @@ fn plan_shows_the_order_of_the_steps() {
     ");
     let output = sandbox
         .segno(&["plan", &example("graph.yaml"), "--format", "mermaid"])
-        .good();
+        .expect_success();
     insta::assert_snapshot!(output.stdout, @r#"
     flowchart TD
       n0("nodes/triage<br/>triage")
@@ -48,7 +50,7 @@ fn a_plan_as_json_has_steps_with_their_conditions() {
     let sandbox = sandbox();
     let output = sandbox
         .segno(&["plan", &example("routing.yaml"), "--json"])
-        .good();
+        .expect_success();
     let plan = output.json().remove(0);
     assert_eq!(plan["pattern"], "routing");
     assert_eq!(
@@ -78,7 +80,7 @@ fn every_pattern_can_be_planned_and_explained() {
             vec!["explain", &spec],
             vec!["explain", &spec, "--json"],
         ] {
-            assert!(!sandbox.segno(&words).good().stdout.is_empty());
+            assert!(!sandbox.segno(&words).expect_success().stdout.is_empty());
         }
     }
     assert!(!sandbox.home().exists(), "nothing is kept");
@@ -89,7 +91,7 @@ fn explain_shows_inputs_agents_limits_and_artifacts() {
     let sandbox = sandbox();
     let output = sandbox
         .segno(&["explain", &example("evaluator.yaml")])
-        .good();
+        .expect_success();
     insta::assert_snapshot!(output.stdout, @r#"
     announcement: an evaluator: drafts until one is good enough
       An announcement, rewritten until an editor is content.

@@ -14,7 +14,7 @@ fn start_and_kill(sandbox: &Sandbox) {
 
 fn checkpoints(sandbox: &Sandbox) -> Vec<Value> {
     let output = sandbox.segno(&["checkpoint", "list", "--all", "--json"]);
-    let mut lines = output.good().json();
+    let mut lines = output.expect_success().json();
     lines.retain(|line| line["kind"] == "checkpoint");
     lines
 }
@@ -23,10 +23,10 @@ fn checkpoints(sandbox: &Sandbox) -> Vec<Value> {
 fn lost_run_gets_a_checkpoint_and_can_be_resumed() {
     let sandbox = sandbox();
     start_and_kill(&sandbox);
-    let before = sandbox.segno(&["recover", "--dry-run"]).good();
+    let before = sandbox.segno(&["recover", "--dry-run"]).expect_success();
     assert_eq!(normalize(&sandbox, &before.stdout), "chain ([ID]) was lost");
     assert_eq!(checkpoints(&sandbox).len(), 0);
-    let output = sandbox.segno(&["recover", "--json"]).good();
+    let output = sandbox.segno(&["recover", "--json"]).expect_success();
     let line = &output.json()[0];
     assert_eq!(
         keys(line),
@@ -43,15 +43,15 @@ fn lost_run_gets_a_checkpoint_and_can_be_resumed() {
     let session = shown(&sandbox, "chain");
     assert_eq!(session["status"], "interrupted");
     assert_eq!(session["steps"][1]["status"], "unknown");
-    let again = sandbox.segno(&["recover"]).good();
+    let again = sandbox.segno(&["recover"]).expect_success();
     assert_eq!(again.stdout.trim(), "no run was lost");
     sandbox.write("go", "");
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
     );
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn running_and_ended_sessions_are_left_unchanged() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
-    let output = sandbox.segno(&["recover"]).good();
+    let output = sandbox.segno(&["recover"]).expect_success();
     assert_eq!(output.stdout.trim(), "no run was lost");
     sandbox.write("go", "");
-    live.finish().good();
-    sandbox.segno(&["recover", "chain"]).good();
+    live.finish().expect_success();
+    sandbox.segno(&["recover", "chain"]).expect_success();
     assert_eq!(
         session_statuses(&sandbox),
         [("chain".into(), "completed".into())]
@@ -82,7 +82,7 @@ fn lost_run_without_its_folder_is_still_marked() {
     std::fs::rename(&work, &moved).unwrap();
     let mut command = sandbox.command(&["recover"]);
     command.current_dir(&moved);
-    let output = segno_testkit::sandbox::finish(command).good();
+    let output = segno_testkit::sandbox::run_to_end(command).expect_success();
     assert!(
         output.stdout.contains("is interrupted"),
         "{}",
@@ -109,10 +109,13 @@ fn concurrent_recovers_mark_a_lost_run_once() {
         .collect();
     let lines: Vec<Value> = all
         .into_iter()
-        .flat_map(|live| live.finish().good().json())
+        .flat_map(|live| live.finish().expect_success().json())
         .collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
-    let journal = sandbox.segno(&["logs", "chain", "--json"]).good().json();
+    let journal = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .json();
     let lost = journal.iter().filter(|line| line["kind"] == "run_lost");
     assert_eq!(lost.count(), 1);
 }
@@ -127,19 +130,19 @@ fn killed_recover_is_completed_by_the_next() {
         start_and_kill(&sandbox);
         let mut command = sandbox.command(&["recover"]);
         command.env("SEGNO_FAILPOINT", point.name());
-        if !segno_testkit::sandbox::finish(command).crashed() {
+        if !segno_testkit::sandbox::run_to_end(command).crashed() {
             continue;
         }
         kills += 1;
-        sandbox.segno(&["recover"]).good();
+        sandbox.segno(&["recover"]).expect_success();
         assert_eq!(
             session_statuses(&sandbox),
             [("chain".into(), "interrupted".into())]
         );
         assert!(!checkpoints(&sandbox).is_empty(), "{}", point.name());
         sandbox.write("go", "");
-        sandbox.segno(&["resume"]).good();
-        sandbox.segno(&["doctor"]).good();
+        sandbox.segno(&["resume"]).expect_success();
+        sandbox.segno(&["doctor"]).expect_success();
     }
     assert!(kills > 5, "{kills}");
 }

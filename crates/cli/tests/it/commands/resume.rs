@@ -25,7 +25,7 @@ fn session_is_found_by_id_name_or_unique_prefix() {
             "ID-lower" => id.to_lowercase(),
             other => other.to_owned(),
         };
-        let output = sandbox.segno(&["resume", &reference]).good();
+        let output = sandbox.segno(&["resume", &reference]).expect_success();
         assert_eq!(output.stdout, "fine\n");
         assert_eq!(sandbox.calls().len(), 4);
     }
@@ -41,7 +41,7 @@ fn resume_without_a_name_takes_the_newest_of_the_folder() {
             .refused(10, &[]);
     }
     fix_answers(&sandbox);
-    let output = sandbox.segno(&["resume"]).good();
+    let output = sandbox.segno(&["resume"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     run 2 on [HOST] (process [PID])
       … steps/2 a (attempt 2)
@@ -49,7 +49,7 @@ fn resume_without_a_name_takes_the_newest_of_the_folder() {
     completed newer: 3 steps, [TOOK]
     resumed: 2 of 3 steps were already done and not run again
     ");
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert!(
         session_statuses(&sandbox)
             .iter()
@@ -70,10 +70,10 @@ fn resume_ignores_sessions_of_other_folders() {
     fix_answers(&sandbox);
     let mut command = sandbox.command(&["resume"]);
     command.current_dir(super::root(&sandbox));
-    segno_testkit::sandbox::finish(command).refused(17, &["[S0106]"]);
+    segno_testkit::sandbox::run_to_end(command).refused(17, &["[S0106]"]);
     let mut command = sandbox.command(&["resume", "chain"]);
     command.current_dir(super::root(&sandbox));
-    segno_testkit::sandbox::finish(command).good();
+    segno_testkit::sandbox::run_to_end(command).expect_success();
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn spec_can_stop_at_a_step_in_flight() {
     assert_eq!(sandbox.calls().len(), 2);
     sandbox
         .segno(&["resume", "chain", "--in-flight", "repeat"])
-        .good();
+        .expect_success();
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
@@ -116,7 +116,7 @@ fn option_can_stop_at_a_step_in_flight() {
     sandbox
         .segno(&["resume", "--in-flight", "stop"])
         .refused(19, &["steps/1", "[R0103]"]);
-    sandbox.segno(&["resume", "chain"]).good();
+    sandbox.segno(&["resume", "chain"]).expect_success();
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn running_session_cannot_be_resumed() {
         &["is being run by process", "[S0107]", "segno logs -f chain"],
     );
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
     assert_eq!(sandbox.calls().len(), 2);
 }
 
@@ -140,7 +140,7 @@ fn deleted_spec_does_not_block_a_resume() {
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
     fix_answers(&sandbox);
     std::fs::remove_file(sandbox.work().join("chain.yaml")).unwrap();
-    let output = sandbox.segno(&["resume"]).good();
+    let output = sandbox.segno(&["resume"]).expect_success();
     let note = "chain.yaml cannot be read any more (No such file or directory (os error 2)); going on with the copy that was kept";
     assert!(output.stderr.contains(note), "{}", output.stderr);
 }
@@ -165,7 +165,7 @@ fn resume_keeps_the_variables_of_the_session() {
         "answers.yaml",
         "ledger: calls.log\nanswers: [{contains: tides, text: about tides}]\n",
     );
-    let output = sandbox.segno(&["resume"]).good();
+    let output = sandbox.segno(&["resume"]).expect_success();
     assert_eq!(output.stdout, "about tides\n");
 }
 
@@ -183,7 +183,7 @@ fn refused_resume_leaves_the_session_interrupted() {
         session_statuses(&sandbox),
         [("chain".into(), "interrupted".into())]
     );
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn auto_resume_with_other_variables_starts_a_new_session() {
             "--name",
             "second",
         ])
-        .good();
+        .expect_success();
     // Other variables make another session.
     assert_eq!(shown(&sandbox, "second")["variables"]["topic"], "two");
 }

@@ -15,7 +15,9 @@ fn transient_failure_is_retried() {
         &["input: x"],
         "default: {text: fine, usage: {input_tokens: 5}, fail: {kind: server, message: busy, attempts: 2}}",
     );
-    let output = sandbox.segno(&["run", "chain.yaml", "--json"]).good();
+    let output = sandbox
+        .segno(&["run", "chain.yaml", "--json"])
+        .expect_success();
     let lines = output.json();
     let failed = of_kind(&lines, "step_failed");
     assert_eq!(numbers(&failed, "attempt"), [Some(1), Some(2)]);
@@ -50,7 +52,7 @@ fn run_that_failed_for_good_can_be_resumed_when_fixed() {
       hint: `segno resume chain` tries again from this step on
     ");
     fix_answers(&sandbox);
-    let output = sandbox.segno(&["resume", "--json"]).good();
+    let output = sandbox.segno(&["resume", "--json"]).expect_success();
     let lines = output.json();
     assert_eq!(of_kind(&lines, "step_finished")[0]["attempt"], 4);
     assert_eq!(sandbox.calls().len(), 5);

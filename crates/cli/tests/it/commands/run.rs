@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use segno_testkit::sandbox::{Sandbox, chain};
+use segno_testkit::sandbox::{Sandbox, chain_spec};
 
 use crate::commands::{
     failing_chain, fix_answers, keys, normalize, of_kind, scripted, session_statuses,
@@ -33,7 +33,7 @@ fn run_prints_its_steps_and_usage() {
     write_tides_workflow(&sandbox);
     let output = sandbox
         .segno(&["run", "chain.yaml", "--var", "topic=tides"])
-        .good();
+        .expect_success();
     assert_eq!(output.stdout, "the moon\n");
     insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     session chain ([ID])
@@ -53,7 +53,7 @@ fn json_events_have_stable_keys() {
     write_tides_workflow(&sandbox);
     let output = sandbox
         .segno(&["run", "chain.yaml", "--var", "topic=tides", "--json"])
-        .good();
+        .expect_success();
     assert_eq!(output.stderr, "");
     let lines = output.json();
     assert!(lines.iter().all(|line| line["v"] == 1));
@@ -105,7 +105,7 @@ fn session_name_defaults_to_the_workflow_with_a_number() {
     for more in [&[][..], &[], &["--name", "mine"]] {
         sandbox
             .segno(&[&["run", "chain.yaml"], more].concat())
-            .good();
+            .expect_success();
     }
     let names: Vec<_> = session_statuses(&sandbox)
         .into_iter()
@@ -120,7 +120,7 @@ fn taken_name_is_refused_before_any_call() {
     scripted(&sandbox, &["input: x"], "default: {text: fine}");
     sandbox
         .segno(&["run", "chain.yaml", "--name", "mine"])
-        .good();
+        .expect_success();
     let output = sandbox.segno(&["run", "chain.yaml", "--name", "mine"]);
     assert!(!output.status.success());
     assert!(
@@ -138,7 +138,7 @@ fn out_option_sets_the_artifact_folder() {
     sandbox.scripted_chain(1, 0);
     sandbox
         .segno(&["run", "chain.yaml", "--out", "here/and/there"])
-        .good();
+        .expect_success();
     assert_eq!(sandbox.read("here/and/there/out.txt").len(), 2048);
     assert!(!sandbox.work().join("artifacts").exists());
 }
@@ -156,7 +156,9 @@ fn an_existing_artifact_is_refused_before_any_call() {
     assert_eq!(sandbox.read("artifacts/out.txt"), "mine");
     assert!(sandbox.calls().is_empty());
     assert!(session_statuses(&sandbox).is_empty());
-    sandbox.segno(&["run", "chain.yaml", "--force"]).good();
+    sandbox
+        .segno(&["run", "chain.yaml", "--force"])
+        .expect_success();
     assert_eq!(sandbox.read("artifacts/out.txt").len(), 2048);
 }
 
@@ -187,11 +189,11 @@ fn artifact_cannot_leave_its_folder() {
 #[test]
 fn session_overwrites_only_its_own_artifacts() {
     let sandbox = sandbox();
-    sandbox.script(
+    sandbox.write_script(
         "agent.sh",
         "#!/bin/sh\necho \"1 1 $SEGNO_STEP\" >> calls.log\nmkdir -p artifacts\n[ -e made ] || echo theirs > artifacts/b.txt\ntouch made\ncat\n",
     );
-    let spec = chain("{provider: command, command: [./agent.sh]}", 1);
+    let spec = chain_spec("{provider: command, command: [./agent.sh]}", 1);
     let (start, _) = spec.split_once("outputs:").unwrap();
     sandbox.write(
         "chain.yaml",
@@ -207,7 +209,9 @@ fn session_overwrites_only_its_own_artifacts() {
         .refused(refused[1].0, &refused[1].1);
     fs::remove_file(sandbox.work().join("artifacts/b.txt")).unwrap();
     super::edit(&sandbox, "input: begin", "input: afresh");
-    sandbox.segno(&["resume", "--on-change", "rerun"]).good();
+    sandbox
+        .segno(&["resume", "--on-change", "rerun"])
+        .expect_success();
     assert!(sandbox.read("artifacts/a.txt").contains("afresh"));
     assert_eq!(sandbox.read("artifacts/b.txt"), "b");
     assert_eq!(sandbox.calls().len(), 2);
@@ -219,7 +223,7 @@ fn unsaved_session_leaves_nothing_behind() {
     sandbox.scripted_chain(2, 0);
     let output = sandbox
         .segno(&["run", "chain.yaml", "--no-save-session"])
-        .good();
+        .expect_success();
     assert_eq!(output.stdout.len(), 2049);
     assert_eq!(sandbox.calls().len(), 2);
     assert!(!sandbox.home().exists());
@@ -234,7 +238,7 @@ fn auto_resume_resumes_a_killed_run() {
     sandbox.write("go", "");
     let output = sandbox
         .segno(&["run", "chain.yaml", "--auto-resume"])
-        .good();
+        .expect_success();
     assert!(
         output.stderr.contains("going on with chain ("),
         "{}",
@@ -260,11 +264,11 @@ fn auto_resume_resumes_a_failed_run_then_starts_anew() {
     fix_answers(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--auto-resume"])
-        .good();
+        .expect_success();
     assert_eq!(sandbox.calls().len(), 4);
     sandbox
         .segno(&["run", "chain.yaml", "--auto-resume"])
-        .good();
+        .expect_success();
     assert_eq!(sandbox.calls().len(), 7);
     assert_eq!(session_statuses(&sandbox).len(), 2);
 }
@@ -278,7 +282,7 @@ fn auto_resume_ignores_sessions_of_another_spec() {
     super::edit(&sandbox, "input: one", "input: another");
     sandbox
         .segno(&["run", "chain.yaml", "--auto-resume"])
-        .good();
+        .expect_success();
     let statuses: Vec<_> = session_statuses(&sandbox)
         .into_iter()
         .map(|(_, status)| status)
@@ -295,7 +299,9 @@ fn run_with_resume_resumes_that_session() {
         .refused(10, &[]);
     let id = output.json()[0]["session"].as_str().unwrap().to_owned();
     fix_answers(&sandbox);
-    let output = sandbox.segno(&["run", "--resume", &id, "--json"]).good();
+    let output = sandbox
+        .segno(&["run", "--resume", &id, "--json"])
+        .expect_success();
     let lines = output.json();
     assert_eq!(of_kind(&lines, "step_skipped").len(), 2);
     assert_eq!(lines.last().unwrap()["steps_skipped"], 2);
@@ -318,7 +324,7 @@ fn session_folders_are_private() {
         assert_eq!(mode, 0o700, "{} has {mode:o}", path.display());
     }
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
 }
 
 #[test]
@@ -344,7 +350,7 @@ fn following_the_hint_resolves_the_error() {
         .refused(12, &["[F0202]", "move it away"]);
     let artifact = sandbox.work().join("artifacts/out.txt");
     fs::rename(artifact, sandbox.work().join("theirs.txt")).unwrap();
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(sandbox.read("artifacts/out.txt"), "answer of steps/0");
     assert_eq!(sandbox.calls(), ["steps/0"]);
 }

@@ -4,7 +4,7 @@ use super::{start_waiting, waiting_chain};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use segno_testkit::sandbox::{Sandbox, chain, finish};
+use segno_testkit::sandbox::{Sandbox, chain_spec, run_to_end};
 
 use crate::commands::{edit, tree};
 use crate::sandbox;
@@ -33,12 +33,12 @@ fn assert_clean(sandbox: &Sandbox) {
 fn environment_secret_is_never_stored_or_shown() {
     let sandbox = sandbox();
     // The agent prints it in its answers, and in its error message when it fails.
-    sandbox.script(
+    sandbox.write_script(
         "agent.sh",
         "#!/bin/sh\ncat\nif [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e tried ]; then\n  touch tried\n  echo \"bad key: $MY_API_TOKEN\" >&2\n  exit 1\nfi\nprintf 'key=%s and again %s\\n' \"$MY_API_TOKEN\" \"$MY_API_TOKEN\"\n",
     );
     let runtime = "{provider: command, command: [./agent.sh], failure_policy: {retries: 1, wait_min: 0, wait_max: 0}}";
-    sandbox.write("chain.yaml", &chain(runtime, 3));
+    sandbox.write("chain.yaml", &chain_spec(runtime, 3));
     edit(
         &sandbox,
         "input: begin",
@@ -52,7 +52,7 @@ fn environment_secret_is_never_stored_or_shown() {
     let segno = |words: &[&str]| {
         let mut command = sandbox.command(words);
         command.env("MY_API_TOKEN", CANARY);
-        let output = finish(command).good();
+        let output = run_to_end(command).expect_success();
         assert!(!output.stdout.contains(CANARY), "{}", output.stdout);
         assert!(!output.stderr.contains(CANARY), "{}", output.stderr);
         output
@@ -93,13 +93,13 @@ fn secret_in_the_error_of_a_failed_run_is_redacted() {
         command
             .env("MY_API_TOKEN", CANARY)
             .args(json.then_some("--json"));
-        let output = finish(command).refused(10, &["denied for"]);
+        let output = run_to_end(command).refused(10, &["denied for"]);
         assert!(!output.stdout.contains(CANARY), "{}", output.stdout);
         assert!(!output.stderr.contains(CANARY), "{}", output.stderr);
     }
     let mut command = sandbox.command(&["status"]);
     command.env("MY_API_TOKEN", CANARY);
-    assert!(!finish(command).good().stdout.contains(CANARY));
+    assert!(!run_to_end(command).expect_success().stdout.contains(CANARY));
     let files = tree(&sandbox.home());
     for path in files.iter().filter(|path| path.is_file()) {
         let bytes = fs::read(path).unwrap();
@@ -128,11 +128,11 @@ fn secret_is_not_on_disk_during_a_run() {
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
     let child = command.spawn().unwrap();
-    segno_testkit::sandbox::until("the agent waits", || !sandbox.read("agent.pid").is_empty());
+    segno_testkit::sandbox::wait_until("the agent waits", || !sandbox.read("agent.pid").is_empty());
     fs::create_dir(sandbox.work().join("artifacts")).unwrap();
     assert_clean(&sandbox);
     sandbox.write("go", "");
-    segno_testkit::sandbox::wait(child).good();
+    segno_testkit::sandbox::wait_for_output(child).expect_success();
     assert_clean(&sandbox);
 }
 
@@ -158,5 +158,5 @@ fn all_stored_files_are_private() {
         assert_eq!(mode, expected, "{} has {mode:o}", path.display());
     }
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
 }

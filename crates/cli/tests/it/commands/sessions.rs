@@ -18,14 +18,14 @@ fn completed_and_failed() -> Sandbox {
     fix_answers(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "done"])
-        .good();
+        .expect_success();
     sandbox
 }
 
 #[test]
 fn sessions_are_listed_newest_first() {
     let sandbox = completed_and_failed();
-    let output = sandbox.segno(&["sessions", "list"]).good();
+    let output = sandbox.segno(&["sessions", "list"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     NAME  STATUS  LAST ENTRY  RUNS  KIND  ID
     done  completed  [TOOK] ago  1  workflow  [ID]
@@ -34,9 +34,11 @@ fn sessions_are_listed_newest_first() {
     assert_eq!(output.stderr, "");
     let output = sandbox
         .segno(&["sessions", "list", "--status", "failed"])
-        .good();
+        .expect_success();
     assert!(output.stdout.contains("stuck") && !output.stdout.contains("done"));
-    let output = sandbox.segno(&["sessions", "list", "--json"]).good();
+    let output = sandbox
+        .segno(&["sessions", "list", "--json"])
+        .expect_success();
     insta::assert_snapshot!(keys(&output.json()[0]), @"created_at entries kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
 }
 
@@ -46,7 +48,9 @@ fn sessions_of_other_folders_are_listed_when_asked() {
     let elsewhere = |words: &[&str]| {
         let mut command = sandbox.command(words);
         command.current_dir(super::root(&sandbox));
-        segno_testkit::sandbox::finish(command).good().stdout
+        segno_testkit::sandbox::run_to_end(command)
+            .expect_success()
+            .stdout
     };
     assert_eq!(
         elsewhere(&["sessions", "list"]),
@@ -63,10 +67,13 @@ fn sessions_of_other_folders_are_listed_when_asked() {
 #[test]
 fn an_empty_home_has_no_sessions() {
     let sandbox = sandbox();
-    let output = sandbox.segno(&["sessions", "list"]).good();
+    let output = sandbox.segno(&["sessions", "list"]).expect_success();
     assert_eq!(output.stdout, "no sessions\n");
     assert_eq!(
-        sandbox.segno(&["sessions", "list", "--json"]).good().stdout,
+        sandbox
+            .segno(&["sessions", "list", "--json"])
+            .expect_success()
+            .stdout,
         ""
     );
 }
@@ -74,7 +81,9 @@ fn an_empty_home_has_no_sessions() {
 #[test]
 fn a_session_is_shown_with_its_steps() {
     let sandbox = completed_and_failed();
-    let output = sandbox.segno(&["sessions", "show", "stuck"]).good();
+    let output = sandbox
+        .segno(&["sessions", "show", "stuck"])
+        .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     session  stuck ([ID])
     status  failed
@@ -111,8 +120,10 @@ fn steps_are_shown_as_a_tree_by_their_paths() {
             branch("right")
         ),
     );
-    sandbox.segno(&["run", "both.yaml"]).good();
-    let output = sandbox.segno(&["sessions", "show", "both"]).good();
+    sandbox.segno(&["run", "both.yaml"]).expect_success();
+    let output = sandbox
+        .segno(&["sessions", "show", "both"])
+        .expect_success();
     let (_, steps) = output.stdout.split_once("\n\n").unwrap();
     insta::assert_snapshot!(normalize(&sandbox, steps), @r"
     STEP  AGENT  STATUS  TRIES  TOOK  USED
@@ -150,7 +161,7 @@ fn long_list_of_finished_steps_is_folded_without_all() {
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
     let show = |words: &[&str]| {
         let words = [&["sessions", "show", "chain"], words].concat();
-        sandbox.segno(&words).good().stdout
+        sandbox.segno(&words).expect_success().stdout
     };
     let short = show(&[]);
     assert_eq!(short.matches("\nsteps/").count(), 61, "{short}");
@@ -166,7 +177,7 @@ fn delete_has_a_dry_run() {
     let sandbox = completed_and_failed();
     let output = sandbox
         .segno(&["sessions", "delete", "stuck", "--dry-run"])
-        .good();
+        .expect_success();
     assert!(
         output.stdout.contains("stuck (") && output.stdout.contains("9 journal entries"),
         "{}",
@@ -174,7 +185,7 @@ fn delete_has_a_dry_run() {
     );
     let output = sandbox
         .segno(&["sessions", "delete", "stuck", "--dry-run", "--json"])
-        .good();
+        .expect_success();
     assert_eq!(output.json()[0]["deleted"], false);
     assert_eq!(session_statuses(&sandbox).len(), 2);
 }
@@ -187,10 +198,10 @@ fn permanently_deleted_session_leaves_no_files() {
         &["input: x"],
         "default: {repeat: {text: remember-me, bytes: 200000}}",
     );
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let output = sandbox
         .segno(&["sessions", "delete", "chain", "--now", "--yes", "--json"])
-        .good();
+        .expect_success();
     let line = &output.json()[0];
     assert_eq!(keys(line), "deleted for_good kind name session until v");
     assert_eq!(line["deleted"], true);
@@ -204,7 +215,7 @@ fn permanently_deleted_session_leaves_no_files() {
         .filter(|path| path.display().to_string().contains(id))
         .collect();
     assert!(left.is_empty(), "{left:?}");
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -228,13 +239,13 @@ fn running_session_is_not_deleted() {
             "--unfinished",
             "--yes",
         ])
-        .good();
+        .expect_success();
     assert_eq!(
         session_statuses(&sandbox),
         [("chain".into(), "running".into())]
     );
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
 }
 
 #[test]
@@ -243,7 +254,7 @@ fn cleanup_deletes_only_selected_old_sessions() {
     let cleanup = |words: &[&str]| {
         sandbox
             .segno(&[&["sessions", "cleanup", "--json"], words].concat())
-            .good()
+            .expect_success()
             .json()
             .into_iter()
             .filter(|line| line["kind"] == "deletion")
@@ -275,7 +286,7 @@ fn cleanup_says_what_it_moves_and_how_to_undo_it() {
     let sandbox = completed_and_failed();
     let output = sandbox
         .segno(&["sessions", "cleanup", "--max-age-days", "0", "--completed"])
-        .good();
+        .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     done ([ID]), completed, last entry [TIME]
     1 session moved to the trash
@@ -285,7 +296,9 @@ fn cleanup_says_what_it_moves_and_how_to_undo_it() {
         session_statuses(&sandbox),
         [("stuck".into(), "failed".into())]
     );
-    sandbox.segno(&["sessions", "restore", "done"]).good();
+    sandbox
+        .segno(&["sessions", "restore", "done"])
+        .expect_success();
     assert_eq!(session_statuses(&sandbox).len(), 2);
 }
 
@@ -293,7 +306,9 @@ fn cleanup_says_what_it_moves_and_how_to_undo_it() {
 fn cleanup_follows_the_settings() {
     let sandbox = completed_and_failed();
     sandbox.configure("[cleanup]\nmax_age_days = 0\nkeep_completed = false\n");
-    let output = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
+    let output = sandbox
+        .segno(&["sessions", "cleanup", "--dry-run"])
+        .expect_success();
     assert!(
         output.stdout.contains("done (") && !output.stdout.contains("stuck ("),
         "{}",
@@ -305,10 +320,10 @@ fn cleanup_follows_the_settings() {
 fn list_with_a_status_omits_the_hint_on_other_folders() {
     let sandbox = sandbox();
     scripted(&sandbox, &["input: x"], "default: {text: fine}");
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let output = sandbox
         .segno(&["sessions", "list", "--status", "failed"])
-        .good();
+        .expect_success();
     assert!(
         !output.stdout.contains("other folders"),
         "{}",

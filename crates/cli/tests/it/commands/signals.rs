@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 
 use rustix::process::Signal;
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 
 use crate::commands::{normalize, shown, start_waiting, until_gone, waiting_chain};
 use crate::sandbox;
@@ -12,7 +12,7 @@ fn ctrl_c_stops_after_the_step() {
     waiting_chain(&sandbox, 3, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     live.signal(Signal::INT);
-    until("it says so", || {
+    wait_until("it says so", || {
         live.stderr().contains("stopping after this step")
     });
     sandbox.write("go", "");
@@ -28,7 +28,7 @@ fn ctrl_c_stops_after_the_step() {
       hint: `segno resume chain` goes on
     ");
     assert_eq!(shown(&sandbox, "chain")["status"], "paused");
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1", "steps/2"]);
 }
 
@@ -38,7 +38,7 @@ fn a_second_ctrl_c_stops_at_once() {
     waiting_chain(&sandbox, 3, 1);
     let (live, agent) = start_waiting(&sandbox, &[]);
     live.signal(Signal::INT);
-    until("it says so", || {
+    wait_until("it says so", || {
         live.stderr().contains("stopping after this step")
     });
     live.signal(Signal::INT);
@@ -53,7 +53,7 @@ fn a_second_ctrl_c_stops_at_once() {
     until_gone(&agent);
     assert_eq!(shown(&sandbox, "chain")["status"], "paused");
     sandbox.write("go", "");
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
@@ -74,10 +74,12 @@ fn sigterm_and_sighup_stop_with_a_checkpoint() {
             .refused(143, &["interrupted", name, "[R0102]", "segno resume chain"]);
         until_gone(&agent);
         assert_eq!(shown(&sandbox, "chain")["status"], "interrupted");
-        let checkpoints = sandbox.segno(&["checkpoint", "list", "--json"]).good();
+        let checkpoints = sandbox
+            .segno(&["checkpoint", "list", "--json"])
+            .expect_success();
         assert_eq!(checkpoints.json()[0]["trigger"], trigger);
         sandbox.write("go", "");
-        sandbox.segno(&["resume"]).good();
+        sandbox.segno(&["resume"]).expect_success();
     }
 }
 
@@ -91,7 +93,7 @@ fn ctrl_c_ends_the_wait_before_another_attempt() {
         "wait_min: 3600, wait_max: 3600",
     );
     let live = super::Live::start(&sandbox, &["run", "chain.yaml"]);
-    until("it waits", || live.stderr().contains("again in"));
+    wait_until("it waits", || live.stderr().contains("again in"));
     live.signal(Signal::INT);
     live.finish().refused(130, &["paused"]);
     assert_eq!(sandbox.calls().len(), 1);

@@ -19,7 +19,9 @@ fn edited() -> Sandbox {
 fn edit_is_reported_and_finished_steps_keep_results() {
     for more in [&[][..], &["--on-change", "warn"]] {
         let sandbox = edited();
-        let output = sandbox.segno(&[&["resume"], more].concat()).good();
+        let output = sandbox
+            .segno(&[&["resume"], more].concat())
+            .expect_success();
         assert!(
             output.stderr.contains("chain.yaml was edited since this session last ran; it changes steps/0; finished steps among them keep their results"),
             "{}",
@@ -35,7 +37,9 @@ fn edit_is_reported_and_finished_steps_keep_results() {
 #[test]
 fn rerun_repeats_only_changed_steps() {
     let sandbox = edited();
-    let output = sandbox.segno(&["resume", "--on-change", "rerun"]).good();
+    let output = sandbox
+        .segno(&["resume", "--on-change", "rerun"])
+        .expect_success();
     assert!(
         output.stderr.contains("steps/0 is run again"),
         "{}",
@@ -46,7 +50,7 @@ fn rerun_repeats_only_changed_steps() {
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/2", "steps/0", "steps/2"]
     );
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -56,7 +60,9 @@ fn a_changed_answer_changes_the_steps_that_use_it() {
         "answers.yaml",
         "ledger: calls.log\nanswers: [{step: steps/0, text: otherwise}]\ndefault: {text: fine}\n",
     );
-    sandbox.segno(&["resume", "--on-change", "rerun"]).good();
+    sandbox
+        .segno(&["resume", "--on-change", "rerun"])
+        .expect_success();
     let again = &sandbox.calls()[3..];
     assert_eq!(again, ["steps/0", "steps/1", "steps/2"]);
 }
@@ -82,7 +88,7 @@ fn edit_can_be_refused_before_anything_runs() {
         [("chain".into(), "failed".into())]
     );
     assert_eq!(sandbox.calls().len(), 3);
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
 }
 
 #[test]
@@ -93,7 +99,9 @@ fn pinned_ignores_the_edit() {
         "ledger: calls.log\nanswers: [{contains: three after fine, text: as it was}]\n",
     );
     edit(&sandbox, "three after", "drei nach");
-    let output = sandbox.segno(&["resume", "--on-change", "pinned"]).good();
+    let output = sandbox
+        .segno(&["resume", "--on-change", "pinned"])
+        .expect_success();
     assert_eq!(output.stdout, "as it was\n");
     assert!(!output.stderr.contains("edited"), "{}", output.stderr);
 }
@@ -110,7 +118,7 @@ fn added_steps_are_named() {
     let output = sandbox.segno(&["resume", "--on-change", "fail"]);
     let output = output.refused(22, &["steps/3 (added)"]);
     assert!(!output.stderr.contains("steps/0"), "{}", output.stderr);
-    sandbox.segno(&["resume"]).good();
+    sandbox.segno(&["resume"]).expect_success();
     assert_eq!(sandbox.calls().last().unwrap(), "steps/3");
 }
 
@@ -125,5 +133,7 @@ fn invalid_edit_is_reported_and_the_session_stays() {
         session_statuses(&sandbox),
         [("chain".into(), "failed".into())]
     );
-    sandbox.segno(&["resume", "--on-change", "pinned"]).good();
+    sandbox
+        .segno(&["resume", "--on-change", "pinned"])
+        .expect_success();
 }

@@ -27,7 +27,9 @@ fn with_blob(sandbox: &Sandbox, name: &str, text: &str) {
         &["input: x"],
         &format!("default: {{repeat: {{text: {text}, bytes: 300000}}}}"),
     );
-    sandbox.segno(&["run", "chain.yaml", "--name", name]).good();
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", name])
+        .expect_success();
 }
 
 fn blobs(sandbox: &Sandbox) -> usize {
@@ -51,7 +53,9 @@ fn age_blobs(sandbox: &Sandbox) {
 }
 
 fn trashed_names(sandbox: &Sandbox) -> Vec<String> {
-    let output = sandbox.segno(&["sessions", "trash", "--json"]).good();
+    let output = sandbox
+        .segno(&["sessions", "trash", "--json"])
+        .expect_success();
     let name = |line: &serde_json::Value| line["name"].as_str().unwrap_or("?").to_owned();
     output.json().iter().map(name).collect()
 }
@@ -59,13 +63,15 @@ fn trashed_names(sandbox: &Sandbox) -> Vec<String> {
 #[test]
 fn deleted_session_disappears_and_can_be_restored() {
     let sandbox = failed_session();
-    let output = sandbox.segno(&["sessions", "delete", "stuck"]).good();
+    let output = sandbox
+        .segno(&["sessions", "delete", "stuck"])
+        .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     moved stuck ([ID]), failed, 9 journal entries to the trash
     `segno sessions restore stuck` brings it back
     ");
     assert!(session_statuses(&sandbox).is_empty());
-    let status = sandbox.segno(&["status"]).good().stdout;
+    let status = sandbox.segno(&["status"]).expect_success().stdout;
     assert!(!status.contains("stuck"), "{status}");
     sandbox.segno(&["resume"]).refused(17, &["[S0106]"]);
     for words in [
@@ -78,29 +84,35 @@ fn deleted_session_disappears_and_can_be_restored() {
             .segno(words)
             .refused(17, &["[S0111]", "segno sessions restore stuck"]);
     }
-    sandbox.segno(&["doctor"]).good();
-    let output = sandbox.segno(&["sessions", "restore", "stuck"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
+    let output = sandbox
+        .segno(&["sessions", "restore", "stuck"])
+        .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @"restored stuck ([ID])");
     fix_answers(&sandbox);
-    sandbox.segno(&["resume", "stuck"]).good();
+    sandbox.segno(&["resume", "stuck"]).expect_success();
     let calls = sandbox.calls();
     assert_eq!(calls.iter().filter(|call| *call == "steps/0").count(), 1);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
 fn trash_shows_its_sessions_and_their_expiry() {
     let sandbox = failed_session();
-    let output = sandbox.segno(&["sessions", "trash"]).good();
+    let output = sandbox.segno(&["sessions", "trash"]).expect_success();
     assert_eq!(output.stdout, "the trash is empty\n");
-    sandbox.segno(&["sessions", "delete", "stuck"]).good();
-    let output = sandbox.segno(&["sessions", "trash"]).good();
+    sandbox
+        .segno(&["sessions", "delete", "stuck"])
+        .expect_success();
+    let output = sandbox.segno(&["sessions", "trash"]).expect_success();
     let table = normalize(&sandbox, &output.stdout);
     assert!(
         table.starts_with("NAME  STATUS  DELETED  GOES FOR GOOD  ID\nstuck  failed  [TOOK] ago  in 6 d 23 h  [ID]\n"),
         "{table}"
     );
-    let output = sandbox.segno(&["sessions", "trash", "--json"]).good();
+    let output = sandbox
+        .segno(&["sessions", "trash", "--json"])
+        .expect_success();
     insta::assert_snapshot!(keys(&output.json()[0]), @"deleted_at entries kind name session status until v");
     sandbox
         .segno(&["sessions", "restore", "nobody"])
@@ -111,11 +123,13 @@ fn trash_shows_its_sessions_and_their_expiry() {
 fn restored_session_gets_a_number_if_its_name_is_taken() {
     let sandbox = failed_session();
     let id = super::shown(&sandbox, "stuck")["session"].clone();
-    sandbox.segno(&["sessions", "delete", "stuck"]).good();
+    sandbox
+        .segno(&["sessions", "delete", "stuck"])
+        .expect_success();
     fix_answers(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "stuck"])
-        .good();
+        .expect_success();
     assert_eq!(
         session_statuses(&sandbox),
         [("stuck".into(), "completed".into())]
@@ -125,11 +139,11 @@ fn restored_session_gets_a_number_if_its_name_is_taken() {
         .refused(17, &["stuck", "[S0102]"]);
     let output = sandbox
         .segno(&["sessions", "restore", "stuck", "--json"])
-        .good();
+        .expect_success();
     assert_eq!(output.json()[0]["name"], "stuck-2");
     let shown = super::shown(&sandbox, "stuck-2");
     assert_eq!(shown["session"], id);
-    let output = sandbox.segno(&["resume", "stuck-2"]).good();
+    let output = sandbox.segno(&["resume", "stuck-2"]).expect_success();
     assert!(
         output.stderr.contains("completed stuck-2"),
         "{}",
@@ -144,13 +158,15 @@ fn permanent_deletion_needs_yes() {
         .segno(&["sessions", "delete", "stuck", "--now"])
         .refused(2, &["stuck", "--yes", "--dry-run"]);
     assert_eq!(session_statuses(&sandbox).len(), 1);
-    sandbox.segno(&["sessions", "delete", "stuck"]).good();
+    sandbox
+        .segno(&["sessions", "delete", "stuck"])
+        .expect_success();
     sandbox
         .segno(&["sessions", "trash", "--empty"])
         .refused(2, &["1 session in the trash", "--yes"]);
     let output = sandbox
         .segno(&["sessions", "trash", "--empty", "--dry-run"])
-        .good();
+        .expect_success();
     assert!(
         output.stdout.contains("would delete 1 session"),
         "{}",
@@ -159,21 +175,23 @@ fn permanent_deletion_needs_yes() {
     assert_eq!(trashed_names(&sandbox), ["stuck"]);
     sandbox
         .segno(&["sessions", "trash", "--empty", "--yes"])
-        .good();
+        .expect_success();
     assert!(trashed_names(&sandbox).is_empty());
     sandbox
         .segno(&["sessions", "restore", "stuck"])
         .refused(17, &["[S0112]"]);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
 fn trashed_session_can_be_deleted_permanently() {
     let sandbox = failed_session();
-    sandbox.segno(&["sessions", "delete", "stuck"]).good();
+    sandbox
+        .segno(&["sessions", "delete", "stuck"])
+        .expect_success();
     sandbox
         .segno(&["sessions", "delete", "stuck", "--now", "--yes"])
-        .good();
+        .expect_success();
     assert!(trashed_names(&sandbox).is_empty());
     sandbox
         .segno(&["sessions", "show", "stuck"])
@@ -186,43 +204,53 @@ fn old_unreferenced_blobs_are_deleted() {
     with_blob(&sandbox, "one", "alpha");
     with_blob(&sandbox, "two", "beta");
     assert_eq!(blobs(&sandbox), 2);
-    sandbox.segno(&["sessions", "delete", "one"]).good();
+    sandbox
+        .segno(&["sessions", "delete", "one"])
+        .expect_success();
     age_blobs(&sandbox);
     // The trash still references the blob.
-    sandbox.segno(&["sessions", "cleanup"]).good();
+    sandbox.segno(&["sessions", "cleanup"]).expect_success();
     assert_eq!(blobs(&sandbox), 2);
     // Only old blobs are deleted.
     sandbox
         .segno(&["sessions", "delete", "one", "--now", "--yes"])
-        .good();
+        .expect_success();
     let blob = tree(&sandbox.home().join("blobs"));
     for path in blob.iter().filter(|path| path.is_file()) {
         let file = File::options().write(true).open(path).unwrap();
         file.set_modified(SystemTime::now()).unwrap();
     }
-    sandbox.segno(&["sessions", "trash", "--empty"]).good();
+    sandbox
+        .segno(&["sessions", "trash", "--empty"])
+        .expect_success();
     assert_eq!(blobs(&sandbox), 2);
     age_blobs(&sandbox);
-    let output = sandbox.segno(&["sessions", "trash", "--empty"]).good();
+    let output = sandbox
+        .segno(&["sessions", "trash", "--empty"])
+        .expect_success();
     assert!(
         output.stdout.contains("removed 1 blob (300,000 bytes)"),
         "{}",
         output.stdout
     );
     assert_eq!(blobs(&sandbox), 1);
-    sandbox.segno(&["sessions", "show", "two"]).good();
-    let output = sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["sessions", "show", "two"]).expect_success();
+    let output = sandbox.segno(&["doctor"]).expect_success();
     assert!(!output.stdout.contains("note:"), "{}", output.stdout);
 }
 
 #[test]
 fn cleanup_deletes_old_sessions_in_the_trash() {
     let sandbox = failed_session();
-    sandbox.segno(&["sessions", "delete", "stuck"]).good();
-    sandbox.segno(&["sessions", "cleanup"]).good();
+    sandbox
+        .segno(&["sessions", "delete", "stuck"])
+        .expect_success();
+    sandbox.segno(&["sessions", "cleanup"]).expect_success();
     assert_eq!(trashed_names(&sandbox), ["stuck"]);
     sandbox.configure("[trash]\nkeep_days = 0\n");
-    let output = sandbox.segno(&["sessions", "cleanup", "--dry-run"]).good();
+    let output = sandbox
+        .segno(&["sessions", "cleanup", "--dry-run"])
+        .expect_success();
     assert!(
         output
             .stdout
@@ -231,7 +259,9 @@ fn cleanup_deletes_old_sessions_in_the_trash() {
         output.stdout
     );
     assert_eq!(trashed_names(&sandbox), ["stuck"]);
-    let output = sandbox.segno(&["sessions", "cleanup", "--json"]).good();
+    let output = sandbox
+        .segno(&["sessions", "cleanup", "--json"])
+        .expect_success();
     let line = &output.json()[0];
     assert_eq!(
         (&line["name"], &line["for_good"]),
@@ -246,10 +276,14 @@ fn auto_cleanup_runs_once_a_day() {
     fix_answers(&sandbox);
     let settings = "[cleanup]\nmax_age_days = 0\nkeep_completed = false\n";
     sandbox.configure(settings);
-    sandbox.segno(&["run", "chain.yaml", "--name", "a"]).good();
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "a"])
+        .expect_success();
     assert_eq!(session_statuses(&sandbox).len(), 2, "nothing by itself");
     sandbox.configure(&format!("{settings}auto = true\n"));
-    let output = sandbox.segno(&["run", "chain.yaml", "--name", "b"]).good();
+    let output = sandbox
+        .segno(&["run", "chain.yaml", "--name", "b"])
+        .expect_success();
     assert!(
         output.stderr.contains(
             "note: cleaned up: 2 sessions moved to the trash (`segno sessions restore NAME`"
@@ -258,7 +292,9 @@ fn auto_cleanup_runs_once_a_day() {
         output.stderr
     );
     assert_eq!(trashed_names(&sandbox).len(), 2);
-    let output = sandbox.segno(&["run", "chain.yaml", "--name", "c"]).good();
+    let output = sandbox
+        .segno(&["run", "chain.yaml", "--name", "c"])
+        .expect_success();
     assert!(!output.stderr.contains("cleaned up"), "{}", output.stderr);
     assert_eq!(
         session_statuses(&sandbox),
@@ -268,14 +304,14 @@ fn auto_cleanup_runs_once_a_day() {
         ]
     );
     fs::write(sandbox.home().join("cleaned"), "1000\n").unwrap();
-    let output = sandbox.segno(&["resume", "stuck"]).good();
+    let output = sandbox.segno(&["resume", "stuck"]).expect_success();
     assert!(
         output.stderr.contains("2 sessions moved"),
         "{}",
         output.stderr
     );
     assert!(session_statuses(&sandbox).is_empty());
-    let output = sandbox.segno(&["doctor"]).good();
+    let output = sandbox.segno(&["doctor"]).expect_success();
     assert!(
         !output.stdout.contains("does not belong"),
         "{}",
@@ -295,9 +331,9 @@ fn killed_deletion_leaves_the_session_whole_or_gone() {
                 let sandbox = failed_session();
                 let mut command = sandbox.command(words);
                 command.env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
-                let output = segno_testkit::sandbox::finish(command);
+                let output = segno_testkit::sandbox::run_to_end(command);
                 if !output.crashed() {
-                    output.good();
+                    output.expect_success();
                     assert!(visit > 1);
                     break;
                 }
@@ -307,13 +343,15 @@ fn killed_deletion_leaves_the_session_whole_or_gone() {
                 );
                 assert!(listed + trashed <= 1, "{words:?} {point}:{visit}");
                 assert!(now || listed + trashed == 1, "{words:?} {point}:{visit}");
-                sandbox.segno(&["doctor"]).good();
+                sandbox.segno(&["doctor"]).expect_success();
                 if trashed == 1 {
-                    sandbox.segno(&["sessions", "restore", "stuck"]).good();
+                    sandbox
+                        .segno(&["sessions", "restore", "stuck"])
+                        .expect_success();
                 }
                 if listed + trashed == 1 {
                     fix_answers(&sandbox);
-                    sandbox.segno(&["resume", "stuck"]).good();
+                    sandbox.segno(&["resume", "stuck"]).expect_success();
                 }
             }
         }

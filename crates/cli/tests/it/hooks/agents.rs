@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use segno_testkit::model::{ModelServer, files, standard, standard_files};
-use segno_testkit::programs::{Agent, Running, Stage};
-use segno_testkit::sandbox::{Sandbox, finish, until};
+use segno_testkit::programs::{Agent, AgentSandbox, Running};
+use segno_testkit::sandbox::{Sandbox, run_to_end, wait_until};
 use serde_json::{Value, json};
 
 use super::{commands, spool_files};
@@ -14,7 +14,7 @@ use crate::sandbox;
 struct Scene {
     agent: Agent,
     server: ModelServer,
-    stage: Stage,
+    stage: AgentSandbox,
     sandbox: Sandbox,
 }
 
@@ -23,7 +23,7 @@ impl Scene {
         let server = ModelServer::scripted([standard()]);
         Self {
             agent,
-            stage: Stage::new(&server),
+            stage: AgentSandbox::new(&server),
             server,
             sandbox: sandbox(),
         }
@@ -60,15 +60,15 @@ impl Scene {
     /// Installs hooks that start the binary at `binary`.
     fn install(&self, binary: &Path) {
         let mut command = std::process::Command::new(binary);
-        self.sandbox.furnish(&mut command);
+        self.sandbox.set_env(&mut command);
         for (name, value) in self.stage.environment() {
             command.env(name, value);
         }
-        let output = finish({
+        let output = run_to_end({
             command.args(["hooks", "install", self.word()]);
             command
         })
-        .good();
+        .expect_success();
         let trust = output.stderr.contains("only after you trusted them");
         assert_eq!(trust, self.agent == Agent::Codex, "{output:?}");
     }
@@ -86,10 +86,13 @@ impl Scene {
                 command
             }
         };
-        let (status, lines) = Running::new(command).end();
+        let (status, lines) = Running::new(command).read_to_end();
         assert!(status.success(), "{status}: {lines:#?}");
         assert_eq!(files(&self.stage.work()), standard_files());
-        assert_eq!(self.server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(
+            self.server.paid_turns("standard"),
+            [0, 1, 2, 3, 4, 5, 6, 7, 8]
+        );
         (self.agent.session(&lines), last_message(&lines))
     }
 
@@ -120,15 +123,15 @@ fn hook_reports_a_foreign_session_without_disturbing_it() {
         scene.install(scene.sandbox.binary());
         let (session, message) = scene.run_agent();
         assert!(message.contains(DONE), "{agent:?} {message}");
-        until("the note is there", || scene.spool_files().len() == 1);
+        wait_until("the note is there", || scene.spool_files().len() == 1);
         let spool_file = scene.spool_files().remove(0);
         assert_eq!(spool_file["session"], session.as_str(), "{agent:?}");
-        let transcript = agent.record(&scene.stage, &session).unwrap();
+        let transcript = agent.transcript_path(&scene.stage, &session).unwrap();
         assert_eq!(
             spool_file["file"].as_str().map(Path::new),
             Some(transcript.as_path())
         );
-        until("the hooks of others fired", || {
+        wait_until("the hooks of others fired", || {
             let log = fs::read_to_string(&log).unwrap_or_default();
             log.contains("Stop\n") && log.contains("SessionEnd\n")
         });
@@ -140,7 +143,7 @@ fn hook_reports_a_foreign_session_without_disturbing_it() {
                 .iter()
                 .map(|(name, value)| (name, value)),
         );
-        finish(command).good();
+        run_to_end(command).expect_success();
         assert_eq!(
             fs::read_to_string(scene.settings()).unwrap(),
             before,
@@ -163,13 +166,13 @@ fn missing_or_broken_hook_does_not_disturb_the_agent() {
             scene.install(&copy);
             fs::remove_file(&copy).unwrap();
             if let Some(script) = broken {
-                let path = scene.sandbox.script("broken", script);
+                let path = scene.sandbox.write_script("broken", script);
                 fs::copy(path, &copy).unwrap();
             }
             let (_, message) = scene.run_agent();
             assert!(message.contains(DONE), "{agent:?} {message}");
             assert!(scene.spool_files().is_empty());
-            until("the hooks of others fired", || {
+            wait_until("the hooks of others fired", || {
                 fs::read_to_string(&log)
                     .unwrap_or_default()
                     .contains("Stop\n")
@@ -187,7 +190,7 @@ fn codex_runs_only_trusted_hooks() {
         1
     );
     let prompt = format!("Do the task. {}", standard().marker());
-    let (status, lines) = Running::new(scene.stage.codex(&prompt, &[])).end();
+    let (status, lines) = Running::new(scene.stage.codex(&prompt, &[])).read_to_end();
     assert!(
         status.success() && last_message(&lines).contains(DONE),
         "{lines:#?}"

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use segno_testkit::sandbox::{Said, finish, wait};
+use segno_testkit::sandbox::{ProcessOutput, run_to_end, wait_for_output};
 use serde_json::json;
 
 use super::{Fixture, ID, commands, spool_files};
@@ -26,7 +26,7 @@ impl Fixture {
     }
 }
 
-fn run_hook(mut command: Command, input: &[u8]) -> Said {
+fn run_hook(mut command: Command, input: &[u8]) -> ProcessOutput {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -36,11 +36,11 @@ fn run_hook(mut command: Command, input: &[u8]) -> Said {
     // A hook that stops reading early closes the pipe.
     let _ = stdin.write_all(input);
     drop(stdin);
-    wait(child)
+    wait_for_output(child)
 }
 
 #[track_caller]
-fn assert_silent(output: &Said) {
+fn assert_silent(output: &ProcessOutput) {
     assert_eq!(
         (
             output.code(),
@@ -88,7 +88,7 @@ fn installed_command_works_in_any_shell() {
     let command = commands(&fixture.install(), "Stop").remove(0);
     for shell in ["sh", "bash"] {
         let mut started = Command::new(shell);
-        fixture.sandbox.furnish(&mut started);
+        fixture.sandbox.set_env(&mut started);
         started
             .env("CLAUDE_CONFIG_DIR", fixture.root())
             .env_remove("SEGNO_HOME");
@@ -172,7 +172,7 @@ fn hook_does_not_wait_for_a_silent_agent() {
         .stderr(Stdio::piped());
     let mut child = silent.spawn().unwrap();
     let open = child.stdin.take();
-    assert_silent(&wait(child));
+    assert_silent(&wait_for_output(child));
     drop(open);
     // The hook does not wait for an agent that sends everything and leaves the pipe open, either.
     let mut open = fixture.hook();
@@ -182,7 +182,7 @@ fn hook_does_not_wait_for_a_silent_agent() {
     let mut child = open.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(fixture.stop_event().as_bytes()).unwrap();
-    assert_silent(&wait(child));
+    assert_silent(&wait_for_output(child));
     drop(stdin);
     assert_eq!(spool_files(&fixture.sandbox.home()).len(), 1);
 }
@@ -229,14 +229,14 @@ fn hook_is_silent_about_a_full_or_read_only_disk() {
         ls -A "$home/spool"
     "#;
     let mut command = Command::new("unshare");
-    fixture.sandbox.furnish(&mut command);
+    fixture.sandbox.set_env(&mut command);
     let root = is_root();
     command
         .env("CLAUDE_CONFIG_DIR", fixture.root())
         .env("SEGNO", fixture.sandbox.binary())
         .env("SAID", input)
         .args([if root { "-m" } else { "-Urm" }, "sh", "-eu", "-c", script]);
-    let output = finish(command).good();
+    let output = run_to_end(command).expect_success();
     assert_eq!(
         (output.stdout.trim(), output.stderr.as_str()),
         (&*format!("claude-{ID}.json"), "")
@@ -247,5 +247,5 @@ fn hook_is_silent_about_a_full_or_read_only_disk() {
 fn is_root() -> bool {
     let mut command = Command::new("id");
     command.arg("-u");
-    finish(command).stdout.trim() == "0"
+    run_to_end(command).stdout.trim() == "0"
 }

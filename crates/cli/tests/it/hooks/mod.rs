@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use segno_testkit::sandbox::{Said, Sandbox, finish};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end};
 use serde_json::Value;
 
 use crate::sandbox;
@@ -47,22 +47,25 @@ impl Fixture {
         command
     }
 
-    fn segno(&self, words: &[&str]) -> Said {
-        finish(self.command(words))
+    fn segno(&self, words: &[&str]) -> ProcessOutput {
+        run_to_end(self.command(words))
     }
 
     fn install(&self) -> String {
-        self.segno(&["hooks", "install", "claude"]).good();
+        self.segno(&["hooks", "install", "claude"]).expect_success();
         self.text()
     }
 
     fn uninstall(&self) -> String {
-        self.segno(&["hooks", "uninstall", "claude"]).good();
+        self.segno(&["hooks", "uninstall", "claude"])
+            .expect_success();
         self.text()
     }
 
     fn status(&self) -> Value {
-        let output = self.segno(&["hooks", "status", "claude", "--json"]).good();
+        let output = self
+            .segno(&["hooks", "status", "claude", "--json"])
+            .expect_success();
         output.json().remove(0)
     }
 

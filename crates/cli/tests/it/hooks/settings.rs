@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 
-use segno_testkit::sandbox::wait;
+use segno_testkit::sandbox::wait_for_output;
 
 use super::{Fixture, commands};
 
@@ -43,9 +43,13 @@ fn uninstall_removes_a_file_that_install_created() {
     fixture.install();
     let mode = fixture.file().metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    fixture.segno(&["hooks", "uninstall", "claude"]).good();
+    fixture
+        .segno(&["hooks", "uninstall", "claude"])
+        .expect_success();
     assert!(!fixture.file().exists());
-    fixture.segno(&["hooks", "uninstall", "claude"]).good();
+    fixture
+        .segno(&["hooks", "uninstall", "claude"])
+        .expect_success();
     assert!(!fixture.file().exists());
 }
 
@@ -113,7 +117,7 @@ fn dry_run_shows_the_change_without_secrets() {
     fixture.write(THEIRS);
     let mut command = fixture.command(&["hooks", "install", "claude", "--dry-run"]);
     command.env("TOKEN", "s3cr3t-token-value-0123456789");
-    let output = segno_testkit::sandbox::finish(command).good();
+    let output = segno_testkit::sandbox::run_to_end(command).expect_success();
     assert!(
         output.stdout.contains("\n+") && output.stdout.contains("__hook claude"),
         "{}",
@@ -129,7 +133,7 @@ fn dry_run_shows_the_change_without_secrets() {
     let installed = fixture.install();
     let output = fixture
         .segno(&["hooks", "uninstall", "claude", "--dry-run"])
-        .good();
+        .expect_success();
     assert!(output.stdout.contains("\n-"), "{}", output.stdout);
     assert_eq!(fixture.text(), installed);
 }
@@ -162,7 +166,8 @@ fn concurrent_installs_lose_nothing() {
     let all: Vec<_> = (0..8)
         .map(|_| start(&["hooks", "install", "claude"]))
         .collect();
-    all.into_iter().for_each(|child| drop(wait(child).good()));
+    all.into_iter()
+        .for_each(|child| drop(wait_for_output(child).expect_success()));
     assert_eq!(
         commands(&fixture.text(), "Stop").len(),
         2,
@@ -179,7 +184,8 @@ fn concurrent_installs_lose_nothing() {
             ])
         })
         .collect();
-    all.into_iter().for_each(|child| drop(wait(child).good()));
+    all.into_iter()
+        .for_each(|child| drop(wait_for_output(child).expect_success()));
     assert!(["installed", "absent"].contains(&fixture.status()["state"].as_str().unwrap()));
     assert_eq!(fixture.uninstall(), THEIRS);
 }
@@ -193,18 +199,20 @@ fn install_repairs_the_hooks_of_a_moved_binary() {
     let copy = nasty.join("segno");
     fs::copy(fixture.sandbox.binary(), &copy).unwrap();
     let mut command = std::process::Command::new(&copy);
-    fixture.sandbox.furnish(&mut command);
+    fixture.sandbox.set_env(&mut command);
     command
         .env("CLAUDE_CONFIG_DIR", fixture.root())
         .args(["hooks", "install", "claude"]);
-    segno_testkit::sandbox::finish(command).good();
+    segno_testkit::sandbox::run_to_end(command).expect_success();
     assert_eq!(
         fixture.status()["state"],
         "outdated",
         "another one is there"
     );
     fs::remove_file(&copy).unwrap();
-    let output = fixture.segno(&["hooks", "status", "claude"]).good();
+    let output = fixture
+        .segno(&["hooks", "status", "claude"])
+        .expect_success();
     assert!(
         output.stdout.contains("claude: outdated") && output.stdout.contains("not there any more"),
         "{output:?}"
@@ -220,7 +228,7 @@ fn install_repairs_the_hooks_of_a_moved_binary() {
 fn doctor_accepts_installed_hooks() {
     let fixture = Fixture::new();
     fixture.install();
-    let output = fixture.segno(&["doctor"]).good();
+    let output = fixture.segno(&["doctor"]).expect_success();
     assert!(
         !output.stdout.contains("does not belong here"),
         "{}",

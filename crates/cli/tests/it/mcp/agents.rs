@@ -1,8 +1,8 @@
 //! Real agents that a session starts, and whose models call the tools of Segno's MCP server.
 
-use segno_testkit::model::{Call, ModelServer, Play, Script, Turn};
-use segno_testkit::programs::{Program, Workshop};
-use segno_testkit::sandbox::{Sandbox, finish, until};
+use segno_testkit::model::{Call, ModelResponse, ModelServer, Script, Turn};
+use segno_testkit::programs::{AgentFixture, Program};
+use segno_testkit::sandbox::{Sandbox, run_to_end, wait_until};
 use serde_json::{Value, json};
 
 use crate::commands::tree;
@@ -27,12 +27,12 @@ fn agents() -> [(&'static str, String); 4] {
 }
 
 fn call(tool: &str, input: Value) -> Call {
-    Call::served("segno", tool, input)
+    Call::mcp_tool("segno", tool, input)
 }
 
 /// A model that records a decision and an error, and is done.
 fn noting() -> Script {
-    Script::new("noting", turns()).heedless()
+    Script::new("noting", turns()).without_repairs()
 }
 
 fn turns() -> [Turn; 3] {
@@ -46,16 +46,18 @@ fn turns() -> [Turn; 3] {
     ]
 }
 
-fn run(workshop: &Workshop, runtime: &str, script: &Script) -> String {
-    let spec = workshop.task(runtime, &script.marker());
-    let output = workshop.segno(&["run", spec.to_str().unwrap()]).good();
-    workshop.is_quiet();
+fn run(workshop: &AgentFixture, runtime: &str, script: &Script) -> String {
+    let spec = workshop.write_task(runtime, &script.marker());
+    let output = workshop
+        .segno(&["run", spec.to_str().unwrap()])
+        .expect_success();
+    workshop.wait_until_idle();
     output.stderr
 }
 
 /// The recorded notes, each as its type and text.
-fn noted(workshop: &Workshop) -> Vec<String> {
-    let events = workshop.entries("task", "memos_written");
+fn noted(workshop: &AgentFixture) -> Vec<String> {
+    let events = workshop.events("task", "memos_written");
     let text = |event: &Value| {
         assert_eq!(event["source"], "agent", "{event}");
         assert_eq!(event["by"], "worker", "{event}");
@@ -72,8 +74,8 @@ fn agent_can_record_notes_with_any_permissions() {
     for (agent, runtime) in agents() {
         for permissions in ["read", "edit"] {
             let script = noting();
-            let workshop = Workshop::new(segno(), [script.clone()], permissions);
-            let settings = workshop.stage.codex_home().join("config.toml");
+            let workshop = AgentFixture::new(segno(), [script.clone()], permissions);
+            let settings = workshop.agent_sandbox.codex_home().join("config.toml");
             #[expect(clippy::disallowed_methods, reason = "a test looks at a file")]
             let read = || std::fs::read(&settings).unwrap();
             let before = read();
@@ -83,7 +85,7 @@ fn agent_can_record_notes_with_any_permissions() {
                 ["decision: Use SQLite", "error: no disk"],
                 "{agent} {permissions}"
             );
-            let decision = &workshop.entries("task", "memos_written")[0]["memos"][0]["memo"];
+            let decision = &workshop.events("task", "memos_written")[0]["memos"][0]["memo"];
             assert_eq!(decision["decision"]["why"], "one file");
             let request = workshop
                 .server
@@ -105,17 +107,17 @@ fn note_is_stored_once_when_killed_after_the_answer() {
     for (agent, runtime) in agents() {
         let [first, second, last] = turns();
         let later = Turn::say("I go on.").call(call("add_todo", json!({"text": "the rest"})));
-        let script = Script::new("noting", [first, second.held(), later, last]).heedless();
-        let workshop = Workshop::new(segno(), [script.clone()], "edit");
-        let spec = workshop.task(&runtime, &script.marker());
+        let script = Script::new("noting", [first, second.held(), later, last]).without_repairs();
+        let workshop = AgentFixture::new(segno(), [script.clone()], "edit");
+        let spec = workshop.write_task(&runtime, &script.marker());
         let child = workshop.start(&["run", spec.to_str().unwrap(), "--json"]);
-        until("the model is told that it was kept", || {
-            workshop.server.holds("noting", 1)
+        wait_until("the model is told that it was kept", || {
+            workshop.server.is_held("noting", 1)
         });
         workshop.kill(child);
         workshop.server.release("noting", 1);
-        workshop.segno(&["resume", "task"]).good();
-        workshop.is_quiet();
+        workshop.segno(&["resume", "task"]).expect_success();
+        workshop.wait_until_idle();
         let noted = noted(&workshop);
         let times = |note: &str| noted.iter().filter(|known| *known == note).count();
         assert_eq!(times("decision: Use SQLite"), 1, "{agent}: {noted:?}");
@@ -123,9 +125,11 @@ fn note_is_stored_once_when_killed_after_the_answer() {
         assert!(times("error: no disk") <= 1, "{agent}: {noted:?}");
         // The new run has a server, too.
         assert_eq!(times("todo: the rest"), 1, "{agent}: {noted:?}");
-        let listed = workshop.segno(&["note", "list", "task", "--json"]).good();
+        let listed = workshop
+            .segno(&["note", "list", "task", "--json"])
+            .expect_success();
         assert_eq!(listed.json().len(), noted.len(), "{agent}: {listed:?}");
-        workshop.segno(&["doctor"]).good();
+        workshop.segno(&["doctor"]).expect_success();
     }
 }
 
@@ -142,7 +146,7 @@ fn agent_pauses_its_session_and_resume_runs_the_next_step() {
         );
         let second = Script::new("second", [Turn::say("All done.")]);
         let markers = [first.marker(), second.marker()];
-        let workshop = Workshop::new(segno(), [first, second], "edit");
+        let workshop = AgentFixture::new(segno(), [first, second], "edit");
         let steps = markers.map(|marker| format!("{{agent: worker, input: \"Go. {marker}\"}}"));
         let spec = workshop.sandbox.write(
             "task.yaml",
@@ -153,12 +157,12 @@ fn agent_pauses_its_session_and_resume_runs_the_next_step() {
         );
         let output = workshop.segno(&["run", spec.to_str().unwrap()]);
         assert_eq!(output.code(), 130, "{agent}: {output:?}");
-        workshop.is_quiet();
-        let stop = &workshop.entries("task", "stop_requested")[0];
+        workshop.wait_until_idle();
+        let stop = &workshop.events("task", "stop_requested")[0];
         assert_eq!(stop["by"], "agent worker");
         assert_eq!(stop["reason"], "the key is missing");
         assert!(workshop.server.request("second", 0).is_none(), "{agent}");
-        let output = workshop.segno(&["resume", "task"]).good();
+        let output = workshop.segno(&["resume", "task"]).expect_success();
         assert!(output.stdout.contains("All done."), "{agent}: {output:?}");
     }
 }
@@ -176,11 +180,11 @@ fn agent_creates_a_checkpoint_and_reads_notes() {
                 Turn::say("Done."),
             ],
         );
-        let workshop = Workshop::new(segno(), [script.clone()], "all");
+        let workshop = AgentFixture::new(segno(), [script.clone()], "all");
         run(&workshop, &runtime, &script);
         let listed = workshop
             .segno(&["checkpoint", "list", "task", "--json"])
-            .good();
+            .expect_success();
         assert!(
             listed.stdout.contains("agent worker: half-way"),
             "{agent}: {listed:?}"
@@ -210,13 +214,13 @@ fn secret_in_an_agents_note_is_never_stored() {
                 Turn::say("Done."),
             ],
         );
-        let workshop = Workshop::new(segno(), [script.clone()], "edit");
-        let spec = workshop.task(&runtime, &script.marker());
+        let workshop = AgentFixture::new(segno(), [script.clone()], "edit");
+        let spec = workshop.write_task(&runtime, &script.marker());
         let mut command = workshop.command(&["run", spec.to_str().unwrap()]);
         command.env("MY_API_TOKEN", &canary);
-        finish(command).good();
-        workshop.is_quiet();
-        let todo = &workshop.entries("task", "memos_written")[0]["memos"][0]["memo"]["todo"];
+        run_to_end(command).expect_success();
+        workshop.wait_until_idle();
+        let todo = &workshop.events("task", "memos_written")[0]["memos"][0]["memo"]["todo"];
         assert!(
             todo["text"].as_str().unwrap().starts_with("use ["),
             "{agent}: {todo}"
@@ -250,7 +254,7 @@ printf '{"type":"result","subtype":"success","is_error":false,"result":"done","s
 
 /// The arguments of each start of the recorder.
 fn started(sandbox: &Sandbox, more: &str) -> Vec<Vec<String>> {
-    let program = sandbox.script("recorder", RECORDER);
+    let program = sandbox.write_script("recorder", RECORDER);
     let program = program.display().to_string();
     sandbox.configure(&format!("[claude-code]\nprogram = {program:?}\n{more}\n"));
     sandbox.write(
@@ -260,7 +264,7 @@ fn started(sandbox: &Sandbox, more: &str) -> Vec<Vec<String>> {
     sandbox
         .segno(&["run", "task.yaml"])
         .refused(10, &["exit code 1"]);
-    sandbox.segno(&["resume", "task"]).good();
+    sandbox.segno(&["resume", "task"]).expect_success();
     let words = sandbox.read("words");
     let starts = words.split_terminator("----\n");
     starts
@@ -275,7 +279,7 @@ fn agent_start_names_its_session_and_allows_only_our_tools() {
     assert_eq!(starts.len(), 2);
     let session = sandbox
         .segno(&["sessions", "show", "task", "--json"])
-        .good()
+        .expect_success()
         .json();
     let session = format!("--session={}", session[0]["session"].as_str().unwrap());
     for start in starts {
@@ -316,11 +320,11 @@ fn mcp_false_starts_the_agent_without_a_server() {
 fn api_model_can_use_the_mcp_server() {
     let sandbox = sandbox();
     let model = ModelServer::start(|number, _| match number {
-        0 => Play::Tools(
+        0 => ModelResponse::Tools(
             String::new(),
             vec![("record_decision".to_owned(), json!({"text": "Use SQLite"}))],
         ),
-        _ => Play::Text("done".to_owned()),
+        _ => ModelResponse::Text("done".to_owned()),
     });
     sandbox.write(
         "ask.yaml",
@@ -332,7 +336,7 @@ fn api_model_can_use_the_mcp_server() {
     );
     let mut command = sandbox.command(&["run", "ask.yaml"]);
     command.env("ANTHROPIC_API_KEY", "key-for-tests-only-1");
-    finish(command).good();
+    run_to_end(command).expect_success();
     let notes = super::notes(&sandbox, "ask");
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert_eq!(notes[0]["memo"]["decision"]["text"], "Use SQLite");

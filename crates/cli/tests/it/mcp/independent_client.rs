@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use segno_agents::mcp::{Limits, Means, Transport};
+use segno_agents::mcp::{ConnectionConfig, Limits, Transport};
 use segno_agents::{Client, Launch, Mcp, McpServer};
 use segno_core::model::ToolCall;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
-use segno_core::tool::{Class, Tools};
+use segno_core::tool::{EffectClass, Tools};
 use serde_json::{Value, json};
 
 use super::{completed_session, notes};
@@ -39,14 +39,14 @@ fn independent_client_finds_and_calls_every_tool() {
     let argv = [segno().to_str().unwrap(), "mcp", "--agent", "reader"];
     let server = McpServer {
         id: "segno".into(),
-        transport: Transport::Program {
+        transport: Transport::Stdio {
             argv: argv.map(str::to_owned).to_vec(),
             env: vec![("SEGNO_HOME".into(), sandbox.home().display().to_string())],
             folder: sandbox.work(),
         },
     };
-    let means = Means {
-        warden: Launch {
+    let means = ConnectionConfig {
+        guard: Launch {
             program: segno().into(),
             args: vec!["__warden".into()],
         },
@@ -62,9 +62,11 @@ fn independent_client_finds_and_calls_every_tool() {
         let mcp = Mcp::connect(server, means)
             .await
             .unwrap_or_else(|error| panic!("{error}"));
-        let offers = mcp.offers();
+        let offers = mcp.offered_tools();
         assert_eq!(offers.len(), 14);
-        let reading = offers.iter().filter(|offer| offer.class == Class::ReadOnly);
+        let reading = offers
+            .iter()
+            .filter(|offer| offer.class == EffectClass::ReadOnly);
         let reading: Vec<&str> = reading.map(|offer| &*offer.tool.name).collect();
         assert_eq!(reading, ["read_history", "search_history", "status"]);
         let call = async |name: &str, input: Value| {

@@ -11,7 +11,7 @@ mod tools;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use segno_testkit::sandbox::{Sandbox, until};
+use segno_testkit::sandbox::{Sandbox, wait_until};
 use serde_json::{Value, json};
 
 /// A client that talks to a server line by line.
@@ -113,7 +113,7 @@ impl Client {
     #[track_caller]
     fn assert_exits(&mut self) {
         let mut status = None;
-        until("the server has ended", || {
+        wait_until("the server has ended", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
@@ -131,11 +131,11 @@ impl Drop for Client {
 /// Runs a session called `chain` to its end.
 fn completed_session(sandbox: &Sandbox, steps: usize) {
     sandbox.scripted_chain(steps, 0);
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
 }
 
 /// The notes of a session, as `note list` prints them.
 fn notes(sandbox: &Sandbox, session: &str) -> Vec<Value> {
     let words = ["note", "list", session, "--json", "--all"];
-    sandbox.segno(&words).good().json()
+    sandbox.segno(&words).expect_success().json()
 }

@@ -85,7 +85,7 @@ fn server_without_a_session_finds_one_that_starts_later() {
     // From then on the server stays with that session.
     sandbox
         .segno(&["run", "chain.yaml", "--name", "another", "--force"])
-        .good();
+        .expect_success();
     assert_eq!(client.call("status", &json!({}))["name"], "chain");
     client.end();
     let mut client = Client::start(&sandbox, &["--session", "no-such"]);

@@ -1,6 +1,6 @@
 //! MCP calls while another process runs the session.
 
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 use serde_json::{Value, json};
 
 use super::{Client, notes};
@@ -32,9 +32,12 @@ fn note_gets_its_id_from_the_run_and_is_recorded_once() {
     );
     assert_eq!(client.call("status", &json!({}))["status"], "running");
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
     client.end();
-    let journal = sandbox.segno(&["logs", "chain", "--json"]).good().json();
+    let journal = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .json();
     let written = of_kind(&journal, "memos_written");
     let texts: Vec<&Value> = written
         .iter()
@@ -58,12 +61,15 @@ fn answered_note_survives_a_killed_run() {
     assert_eq!(recorded["memo"], "e1");
     client.end();
     sandbox.write("go", "");
-    sandbox.segno(&["resume", "chain"]).good();
+    sandbox.segno(&["resume", "chain"]).expect_success();
     let recorded = notes(&sandbox, "chain");
     assert_eq!(recorded.len(), 2, "{recorded:?}");
-    let journal = sandbox.segno(&["logs", "chain", "--json"]).good().json();
+    let journal = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .json();
     assert_eq!(of_kind(&journal, "memos_written").len(), 2);
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
@@ -77,9 +83,9 @@ fn stopped_run_records_a_waiting_note_later() {
     assert_eq!(recorded["kept"], true);
     assert!(recorded["memo"].is_null(), "{recorded}");
     live.signal(rustix::process::Signal::CONT);
-    until("the run takes it", || live.stderr().contains("Use SQLite"));
+    wait_until("the run takes it", || live.stderr().contains("Use SQLite"));
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
     client.end();
     assert_eq!(notes(&sandbox, "chain").len(), 1);
 }
@@ -99,7 +105,7 @@ fn note_does_not_end_a_run_stopped_past_its_lease() {
     }
     live.signal(rustix::process::Signal::CONT);
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
     client.end();
     assert_eq!(notes(&sandbox, "chain").len(), 2);
 }
@@ -124,7 +130,7 @@ fn concurrent_servers_lose_nothing() {
         }
     });
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
     let all = notes(&sandbox, "chain");
     assert_eq!(all.len(), 20);
     for agent in ["one", "two"] {
@@ -145,11 +151,14 @@ fn agent_pauses_its_session_after_the_step_with_a_reason() {
     client.end();
     let session = shown(&sandbox, "chain");
     assert_eq!(session["status"], "paused");
-    let journal = sandbox.segno(&["logs", "chain", "--json"]).good().json();
+    let journal = sandbox
+        .segno(&["logs", "chain", "--json"])
+        .expect_success()
+        .json();
     let stop = of_kind(&journal, "stop_requested")[0];
     assert_eq!(stop["by"], "agent builder");
     assert_eq!(stop["reason"], "the key is missing");
-    sandbox.segno(&["resume", "chain"]).good();
+    sandbox.segno(&["resume", "chain"]).expect_success();
 }
 
 #[test]
@@ -173,7 +182,9 @@ fn checkpoint_does_not_disturb_a_running_session() {
     let created = client.call("checkpoint", &json!({"reason": "half-way"}));
     let id = created["checkpoint"].as_str().unwrap().to_owned();
     sandbox.write("go", "");
-    live.finish().good();
+    live.finish().expect_success();
     client.end();
-    sandbox.segno(&["checkpoint", "verify", &id]).good();
+    sandbox
+        .segno(&["checkpoint", "verify", &id])
+        .expect_success();
 }

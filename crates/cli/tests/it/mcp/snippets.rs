@@ -16,7 +16,7 @@ fn printed_config_starts_a_server_for_the_same_sessions() {
     ] {
         let output = sandbox
             .segno(&["mcp", "config", agent, "--session", "chain"])
-            .good();
+            .expect_success();
         let printed: Value = serde_json::from_str(&output.stdout).unwrap();
         let entry = printed.pointer(pointer).unwrap();
         assert_eq!(entry["command"], segno().to_str().unwrap());
@@ -27,7 +27,7 @@ fn printed_config_starts_a_server_for_the_same_sessions() {
         };
         assert_eq!(*home, sandbox.home().to_str().unwrap());
     }
-    let codex = sandbox.segno(&["mcp", "config", "codex"]).good();
+    let codex = sandbox.segno(&["mcp", "config", "codex"]).expect_success();
     assert!(
         codex.stdout.starts_with("[mcp_servers.segno]\n"),
         "{codex:?}"
@@ -57,7 +57,7 @@ fn default_home_is_not_printed() {
     let sandbox = sandbox();
     let mut command = sandbox.command(&["mcp", "config", "json"]);
     command.env_remove("SEGNO_HOME");
-    let output = segno_testkit::sandbox::finish(command).good();
+    let output = segno_testkit::sandbox::run_to_end(command).expect_success();
     let printed: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(printed["mcpServers"]["segno"]["env"], json!({}));
 }

@@ -99,18 +99,22 @@ fn every_note_type_is_recorded_with_agent_and_step() {
         assert!(!context.contains(words), "{words}: {context}");
     }
     client.end();
-    sandbox.segno(&["doctor"]).good();
+    sandbox.segno(&["doctor"]).expect_success();
 }
 
 #[test]
 fn agent_cannot_change_notes_of_a_user() {
     let sandbox = sandbox();
     completed_session(&sandbox, 1);
-    sandbox.segno(&["note", "error", "the disk is old"]).good();
-    sandbox.segno(&["note", "decision", "never push"]).good();
+    sandbox
+        .segno(&["note", "error", "the disk is old"])
+        .expect_success();
+    sandbox
+        .segno(&["note", "decision", "never push"])
+        .expect_success();
     sandbox
         .segno(&["note", "feedback", "me", "--comment", "no"])
-        .good();
+        .expect_success();
     let mut client = Client::start(&sandbox, &[]);
     client.refused("resolve_error", &json!({"memo": "e1"}));
     client.refused("withdraw", &json!({"memo": "d1"}));
@@ -147,7 +151,7 @@ fn history_is_paged_by_category_newest_first() {
         &["input: one apple", "input: two pears", "input: three plums"],
         "answers: [{step: steps/1, text: fine, fail: {kind: server, message: went away, attempts: 1}}]\ndefault: {text: fine}",
     );
-    sandbox.segno(&["run", "chain.yaml"]).good();
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let mut client = Client::start(&sandbox, &[]);
     for number in 0..25 {
         client.call(
@@ -234,14 +238,14 @@ fn other_sessions_cannot_be_read_or_written() {
     scripted(&sandbox, &["input: one apple"], "default: {text: fine}");
     sandbox
         .segno(&["run", "chain.yaml", "--name", "mine"])
-        .good();
+        .expect_success();
     scripted(&sandbox, &["input: one turnip"], "default: {text: fine}");
     sandbox
         .segno(&["run", "chain.yaml", "--name", "other"])
-        .good();
+        .expect_success();
     sandbox
         .segno(&["note", "decision", "keep turnips", "--session", "other"])
-        .good();
+        .expect_success();
     let mut client = Client::start(&sandbox, &["--session", "mine"]);
     let found = client.call("search_history", &json!({"text": "turnip"}));
     assert_eq!(found["finds"], json!([]));
@@ -257,7 +261,7 @@ fn git_changes_list_the_changed_files() {
     let sandbox = sandbox();
     let git = |words: &[&str]| {
         let mut command = std::process::Command::new("git");
-        sandbox.furnish(&mut command);
+        sandbox.set_env(&mut command);
         let identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
         assert!(
             command
@@ -322,11 +326,15 @@ fn checkpoint_has_its_reason_and_can_be_restored() {
     let id = created["checkpoint"].as_str().unwrap().to_owned();
     client.end();
     sandbox.write("work.txt", "after\n");
-    let listed = sandbox.segno(&["checkpoint", "show", &id, "--json"]).good();
+    let listed = sandbox
+        .segno(&["checkpoint", "show", &id, "--json"])
+        .expect_success();
     assert!(
         listed.stdout.contains("agent builder: before the rewrite"),
         "{listed:?}"
     );
-    sandbox.segno(&["checkpoint", "restore", &id]).good();
+    sandbox
+        .segno(&["checkpoint", "restore", &id])
+        .expect_success();
     assert_eq!(sandbox.read("work.txt"), "before\n");
 }

@@ -1,6 +1,6 @@
 //! Tools that need a user's approval, and tools that are denied.
 
-use segno_testkit::model::{ModelServer, Play};
+use segno_testkit::model::{ModelResponse, ModelServer};
 use segno_testkit::sandbox::Sandbox;
 use serde_json::json;
 
@@ -13,9 +13,9 @@ fn writer() -> ModelServer {
         let messages = asked.body["messages"].to_string();
         if messages.contains("tool_result") {
             let result = &asked.body["messages"].as_array().unwrap().last().unwrap()["content"];
-            return Play::Text(result[0]["content"].to_string());
+            return ModelResponse::Text(result[0]["content"].to_string());
         }
-        Play::Tools(
+        ModelResponse::Tools(
             String::new(),
             vec![(
                 "file_write".into(),
@@ -54,11 +54,11 @@ fn tool_waits_for_approval_and_runs_once_approved() {
     sandbox
         .segno(&["answer", "ask", "maybe"])
         .refused(2, &["must match"]);
-    sandbox.segno(&["answer", "ask", "yes"]).good();
-    let output = run(&sandbox, &["resume"]).good();
+    sandbox.segno(&["answer", "ask", "yes"]).expect_success();
+    let output = run(&sandbox, &["resume"]).expect_success();
     assert!(output.stdout.contains("a.txt"), "{}", output.stdout);
     assert_eq!(sandbox.read("a.txt"), "done");
-    assert_eq!(server.asked().len(), 2, "nothing was paid for twice");
+    assert_eq!(server.requests().len(), 2, "nothing was paid for twice");
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn model_receives_the_refusal_with_its_reason() {
     run(&sandbox, &["run", "ask.yaml"]).refused(19, &[]);
     sandbox
         .segno(&["answer", "ask", "no, not on a Friday"])
-        .good();
-    let output = run(&sandbox, &["resume"]).good();
+        .expect_success();
+    let output = run(&sandbox, &["resume"]).expect_success();
     assert!(
         output.stdout.contains("refused this call: not on a Friday"),
         "{}",
@@ -85,12 +85,12 @@ fn approval_covers_one_call_only() {
         ModelServer::start(|number, _| {
             let content = format!("call {number}");
             let input = json!({"path": "a.txt", "content": content});
-            Play::Tools(String::new(), vec![("file_write".into(), input)])
+            ModelResponse::Tools(String::new(), vec![("file_write".into(), input)])
         }),
     );
     spec(&sandbox, &server, "file_write: ask");
     run(&sandbox, &["run", "ask.yaml"]).refused(19, &["call 0"]);
-    sandbox.segno(&["answer", "ask", "yes"]).good();
+    sandbox.segno(&["answer", "ask", "yes"]).expect_success();
     // The next call has other arguments and needs a new approval.
     run(&sandbox, &["resume"]).refused(19, &["call 1"]);
     assert_eq!(sandbox.read("a.txt"), "call 0");
@@ -100,13 +100,13 @@ fn approval_covers_one_call_only() {
 fn denied_tool_is_not_offered() {
     let (sandbox, server) = (sandbox(), writer());
     spec(&sandbox, &server, "file_write: deny");
-    let output = run(&sandbox, &["run", "ask.yaml"]).good();
+    let output = run(&sandbox, &["run", "ask.yaml"]).expect_success();
     assert!(
         output.stdout.contains("there is no tool `file_write`"),
         "{}",
         output.stdout
     );
-    let offered = server.asked()[0].body["tools"].to_string();
+    let offered = server.requests()[0].body["tools"].to_string();
     assert!(
         offered.contains("head") && !offered.contains("file_write"),
         "{offered}"

@@ -1,13 +1,13 @@
 //! What agents remember: earlier steps, summaries of the conversation, notes.
 
-use segno_testkit::model::{Asked, ModelServer, Play};
+use segno_testkit::model::{ModelRequest, ModelResponse, ModelServer};
 use serde_json::json;
 
 use super::{chain, run, server};
 use crate::sandbox;
 
 /// The role and text of each message in a request.
-fn messages(asked: &Asked) -> Vec<(String, String)> {
+fn messages(asked: &ModelRequest) -> Vec<(String, String)> {
     let messages = asked.body["messages"].as_array().unwrap();
     let words = |content: &serde_json::Value| match content {
         serde_json::Value::String(text) => text.clone(),
@@ -34,9 +34,9 @@ fn agent_remembers_earlier_steps_after_a_kill() {
     command
         .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
         .env("SEGNO_FAILPOINT", "step.before_effect:3");
-    assert!(segno_testkit::sandbox::finish(command).crashed());
-    run(&sandbox, &["resume"]).good();
-    let asked = server.asked();
+    assert!(segno_testkit::sandbox::run_to_end(command).crashed());
+    run(&sandbox, &["resume"]).expect_success();
+    let asked = server.requests();
     assert_eq!(asked.len(), 3);
     let expected = [
         ("user", "one"),
@@ -56,8 +56,8 @@ fn a_spec_can_ask_for_agents_without_memory() {
     chain(&sandbox, "openai", &server.host(), "", &["one", "two"]);
     let spec = sandbox.read("ask.yaml") + "continuity: {memory: none}\n";
     sandbox.write("ask.yaml", &spec);
-    run(&sandbox, &["run", "ask.yaml"]).good();
-    let asked = server.asked();
+    run(&sandbox, &["run", "ask.yaml"]).expect_success();
+    let asked = server.requests();
     assert_eq!(asked[1].body["messages"].as_array().unwrap().len(), 2);
 }
 
@@ -72,9 +72,12 @@ fn task_remembers_only_its_dependencies() {
         .unwrap();
     let tasks = "pattern: {type: workflow, config: {tasks: [{id: left, agent: a, input: left}, {id: beside, agent: a, input: beside}, {id: after, agent: a, deps: [left], input: after}]}}\n";
     sandbox.write("ask.yaml", &format!("{head}{tasks}"));
-    run(&sandbox, &["run", "ask.yaml"]).good();
-    let asked = server.asked();
-    let after = asked.iter().find(|asked| asked.last() == "after").unwrap();
+    run(&sandbox, &["run", "ask.yaml"]).expect_success();
+    let asked = server.requests();
+    let after = asked
+        .iter()
+        .find(|asked| asked.last_message() == "after")
+        .unwrap();
     let words: Vec<String> = messages(after)
         .into_iter()
         .map(|(_, words)| words)
@@ -87,13 +90,13 @@ fn reader() -> ModelServer {
     ModelServer::start(|_, asked| {
         let messages = asked.body["messages"].to_string();
         if asked.body["system"].to_string().contains("sum up") {
-            return Play::Text(format!("SUM of {} bytes", messages.len()));
+            return ModelResponse::Text(format!("SUM of {} bytes", messages.len()));
         }
         if messages.contains("SUM of") {
-            return Play::Text("read".into());
+            return ModelResponse::Text("read".into());
         }
         let input = json!({"path": "big.txt", "lines": 200});
-        Play::Tools(String::new(), vec![("head".into(), input)])
+        ModelResponse::Tools(String::new(), vec![("head".into(), input)])
     })
 }
 
@@ -114,20 +117,20 @@ fn kill_does_not_repeat_a_conversation_summary() {
         command
             .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
             .env("SEGNO_FAILPOINT", format!("journal.after_commit:{visit}"));
-        let first = segno_testkit::sandbox::finish(command);
+        let first = segno_testkit::sandbox::run_to_end(command);
         if first.crashed() {
             kills += 1;
             if crate::commands::session_statuses(&sandbox)
                 .iter()
                 .all(|session| session.1 != "completed")
             {
-                run(&sandbox, &["resume"]).good();
+                run(&sandbox, &["resume"]).expect_success();
             }
         } else {
-            first.good();
+            first.expect_success();
         }
-        let asked = server.asked();
-        let summaries: Vec<&Asked> = asked
+        let asked = server.requests();
+        let summaries: Vec<&ModelRequest> = asked
             .iter()
             .filter(|asked| asked.body["model"] == "tiny-1")
             .collect();
@@ -176,10 +179,10 @@ fn every_step_is_noted_once_and_agents_see_the_newest() {
             command
                 .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
                 .env("SEGNO_FAILPOINT", format!("artifact.before_rename:{visit}"));
-            let output = segno_testkit::sandbox::finish(command);
+            let output = segno_testkit::sandbox::run_to_end(command);
             if output.crashed() {
                 kills += 1;
-                run(&sandbox, &["resume"]).good();
+                run(&sandbox, &["resume"]).expect_success();
             }
             let notes = sandbox.read(file);
             for step in 0..3 {
@@ -187,7 +190,7 @@ fn every_step_is_noted_once_and_agents_see_the_newest() {
                 assert_eq!(notes.matches(&mark).count(), 1, "{notes}");
             }
             assert!(notes.contains("you said: one"), "{notes}");
-            let asked = server.asked();
+            let asked = server.requests();
             assert_eq!(asked.len(), 3, "no answered question is asked again");
             let shown = asked[2].body["system"].as_str().unwrap();
             assert!(

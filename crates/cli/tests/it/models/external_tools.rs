@@ -1,7 +1,7 @@
 //! Tools that reach beyond the workspace: services, MCP servers, programs, and their restrictions.
 
-use segno_testkit::model::{ModelServer, Play};
-use segno_testkit::sandbox::{Said, Sandbox, finish};
+use segno_testkit::model::{ModelResponse, ModelServer};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end};
 use serde_json::{Value, json};
 
 use super::chain;
@@ -18,8 +18,8 @@ fn calls_tool(tool: &str, input: Value) -> ModelServer {
     ModelServer::start(move |_, asked| {
         let messages = asked.body["messages"].as_array().unwrap();
         match messages.last().unwrap()["content"][0]["content"].as_str() {
-            Some(result) => Play::Text(result.to_owned()),
-            None => Play::Tools(String::new(), vec![(tool.clone(), input.clone())]),
+            Some(result) => ModelResponse::Text(result.to_owned()),
+            None => ModelResponse::Tools(String::new(), vec![(tool.clone(), input.clone())]),
         }
     })
 }
@@ -30,19 +30,19 @@ fn spec(sandbox: &Sandbox, model: &ModelServer, more: &str) {
     sandbox.write("ask.yaml", &spec);
 }
 
-fn run(sandbox: &Sandbox) -> Said {
+fn run(sandbox: &Sandbox) -> ProcessOutput {
     let mut command = sandbox.command(&["run", "ask.yaml"]);
     command
         .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
         .env("DOOR_WORDS", secret());
-    finish(command)
+    run_to_end(command)
 }
 
 /// A service that answers with what it was sent, including the caller's secret header.
 fn echo() -> ModelServer {
     ModelServer::start(|_, asked| {
         let key = asked.header("x-words").unwrap_or("nothing").to_owned();
-        Play::Status(
+        ModelResponse::Status(
             200,
             "content-type: text/plain\r\n",
             format!("{} with {key}", asked.path),
@@ -67,10 +67,10 @@ fn only_the_service_receives_its_secret() {
         "[network]\nallow_private = [\"{}\"]\n",
         address(&service)
     ));
-    let output = run(&sandbox).good();
-    assert_eq!(service.asked()[0].path, "/v2/open/1");
+    let output = run(&sandbox).expect_success();
+    assert_eq!(service.requests()[0].path, "/v2/open/1");
     assert_eq!(
-        service.asked()[0].header("x-words"),
+        service.requests()[0].header("x-words"),
         Some(format!("Say {}", secret()).as_str())
     );
     // The service returned the secret; from there on it is redacted.
@@ -80,13 +80,13 @@ fn only_the_service_receives_its_secret() {
         output.stdout
     );
     let requests = model
-        .asked()
+        .requests()
         .iter()
         .map(|asked| asked.body.to_string())
         .collect::<String>();
     assert!(!requests.contains(&secret()));
     assert!(requests.contains("Opens doors.") && requests.contains("open/1"));
-    let journal = sandbox.segno(&["logs", "--json"]).good().stdout;
+    let journal = sandbox.segno(&["logs", "--json"]).expect_success().stdout;
     assert!(journal.contains("tool_started") && !journal.contains(&secret()));
 }
 
@@ -106,7 +106,7 @@ fn missing_secret_is_reported_before_any_request() {
             "[A0103]",
         ],
     );
-    assert!(model.asked().is_empty());
+    assert!(model.requests().is_empty());
     assert!(crate::commands::session_statuses(&sandbox).is_empty());
 }
 
@@ -127,7 +127,7 @@ fn private_address_is_refused_unless_allowed() {
     ] {
         let model = calls_tool(tool, input);
         spec(&sandbox, &model, more);
-        let output = run(&sandbox).good();
+        let output = run(&sandbox).expect_success();
         assert!(
             output.stdout.contains("network.allow_private"),
             "{tool}: {}",
@@ -141,7 +141,7 @@ fn private_address_is_refused_unless_allowed() {
     let model = calls_tool("inside", json!({"path": "x"}));
     spec(&sandbox, &model, &inside);
     run(&sandbox).refused(2, &["service `inside`", "this machine itself", "[A0106]"]);
-    assert!(model.asked().is_empty() && service.asked().is_empty());
+    assert!(model.requests().is_empty() && service.requests().is_empty());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_program_runs_in_the_workspace_without_our_keys() {
     let code = "import os\nprint(os.getcwd())\nprint(sorted(name for name in os.environ if 'KEY' in name or 'DOOR' in name))";
     let model = calls_tool("python_exec", json!({"code": code}));
     spec(&sandbox, &model, "tools: {python: [python_exec]}\n");
-    let output = run(&sandbox).good();
+    let output = run(&sandbox).expect_success();
     let folder = sandbox.work().canonicalize().unwrap();
     assert_eq!(
         output.stdout.trim_end(),
@@ -171,7 +171,7 @@ fn mount_shows_its_folder_and_nothing_beside_it() {
     ] {
         let model = calls_tool("file_read", json!({"path": path}));
         spec(&sandbox, &model, mounts);
-        let output = run(&sandbox).good();
+        let output = run(&sandbox).expect_success();
         assert!(
             output.stdout.contains(expected),
             "{path}: {}",
@@ -192,7 +192,7 @@ fn spec_verify_tool_reports_spec_errors() {
         json!({"spec_content": "version: 0\nnam: x\n"}),
     );
     spec(&sandbox, &model, "tools: {python: [spec_verify]}\n");
-    let output = run(&sandbox).good();
+    let output = run(&sandbox).expect_success();
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["schema_valid"], false);
     assert!(
@@ -230,14 +230,14 @@ fn mcp_tools_are_offered_within_the_guardrails() {
         &model,
         "tools: {mcp: [{id: desk, command: python3, args: [server.py], env: {WHO: '${WORDS}'}}]}\nenv: {secrets: [{key: DOOR_WORDS, name: WORDS, source: env}]}\nsecurity: {guardrails: {allow_tools: [stamp]}}\n",
     );
-    let output = run(&sandbox).good();
+    let output = run(&sandbox).expect_success();
     assert!(
         output.stdout.starts_with("stamped as [secret:WORDS:"),
         "{}",
         output.stdout
     );
     assert_eq!(sandbox.read("stamped"), "x");
-    let offered = model.asked()[0].body["tools"].to_string();
+    let offered = model.requests()[0].body["tools"].to_string();
     assert!(
         offered.contains("stamp") && !offered.contains("burn"),
         "{offered}"
@@ -263,12 +263,12 @@ fn mcp_tool_is_not_called_twice_after_a_lost_run() {
     command.env("ANTHROPIC_API_KEY", "key-for-tests-only-1");
     let child = command.spawn().unwrap();
     sandbox.write("pid", &child.id().to_string());
-    let lost = segno_testkit::sandbox::wait(child);
+    let lost = segno_testkit::sandbox::wait_for_output(child);
     assert!(!lost.status.success());
     sandbox.write("server.py", SERVER);
     let mut command = sandbox.command(&["resume"]);
     command.env("ANTHROPIC_API_KEY", "key-for-tests-only-1");
-    let output = finish(command).good();
+    let output = run_to_end(command).expect_success();
     assert!(
         output
             .stdout
@@ -277,7 +277,7 @@ fn mcp_tool_is_not_called_twice_after_a_lost_run() {
         output.stdout
     );
     assert_eq!(sandbox.read("stamped"), "x");
-    assert_eq!(model.asked().len(), 2);
+    assert_eq!(model.requests().len(), 2);
 }
 
 #[test]
@@ -289,14 +289,14 @@ fn unstartable_mcp_server_is_reported_before_any_request() {
         "tools: {mcp: [{id: desk, command: no-such-program-here}]}\n",
     );
     run(&sandbox).refused(2, &["MCP server `desk`", "no-such-program-here", "[A0104]"]);
-    assert!(model.asked().is_empty());
+    assert!(model.requests().is_empty());
     assert!(crate::commands::session_statuses(&sandbox).is_empty());
 }
 
 #[test]
 fn personal_data_is_redacted_from_output_and_requests() {
     let sandbox = sandbox();
-    let model = ModelServer::start(|_, _| Play::Text("ask bob@example.org".into()));
+    let model = ModelServer::start(|_, _| ModelResponse::Text("ask bob@example.org".into()));
     spec(
         &sandbox,
         &model,
@@ -306,12 +306,12 @@ fn personal_data_is_redacted_from_output_and_requests() {
         .read("ask.yaml")
         .replace("\"go\"", "\"write to {{ who }}\"");
     sandbox.write("ask.yaml", &with);
-    let output = run(&sandbox).good();
+    let output = run(&sandbox).expect_success();
     assert!(
         output.stdout.starts_with("ask [secret:email:"),
         "{}",
         output.stdout
     );
     assert!(!sandbox.read("artifacts/out.md").contains("bob@"));
-    assert!(!model.asked()[0].body.to_string().contains("ada@"));
+    assert!(!model.requests()[0].body.to_string().contains("ada@"));
 }

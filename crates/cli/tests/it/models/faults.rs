@@ -1,7 +1,7 @@
 //! Everything that a provider can do wrong: bounded retries, the right exit code, nothing lost and
 //! nothing duplicated.
 
-use segno_testkit::model::{ModelServer, Play};
+use segno_testkit::model::{ModelResponse, ModelServer};
 
 use super::{APIS, chain, run};
 use crate::sandbox;
@@ -11,12 +11,12 @@ fn body(kind: &str, message: &str) -> String {
 }
 
 /// A server that fails this many times, and then answers.
-fn failing(times: usize, play: Play) -> ModelServer {
+fn failing(times: usize, play: ModelResponse) -> ModelServer {
     ModelServer::start(move |number, _| {
         if number < times {
             play.clone()
         } else {
-            Play::Text("at last".into())
+            ModelResponse::Text("at last".into())
         }
     })
 }
@@ -25,26 +25,26 @@ fn failing(times: usize, play: Play) -> ModelServer {
 fn transient_errors_are_retried() {
     for (provider, _) in APIS {
         for play in [
-            Play::Status(429, "retry-after: 0\r\n", body("rate_limit_error", "slow")),
-            Play::Status(429, "retry-after-ms: 20\r\n", String::new()),
-            Play::Status(500, "", body("api_error", "oops")),
-            Play::Status(529, "", body("overloaded_error", "busy")),
-            Play::Status(
+            ModelResponse::Status(429, "retry-after: 0\r\n", body("rate_limit_error", "slow")),
+            ModelResponse::Status(429, "retry-after-ms: 20\r\n", String::new()),
+            ModelResponse::Status(500, "", body("api_error", "oops")),
+            ModelResponse::Status(529, "", body("overloaded_error", "busy")),
+            ModelResponse::Status(
                 502,
                 "content-type: text/html\r\n",
                 "<html>Bad Gateway</html>".into(),
             ),
-            Play::Cut,
-            Play::ErrorInStream,
-            Play::Empty,
-            Play::Page,
-            Play::HangUp,
+            ModelResponse::Cut,
+            ModelResponse::ErrorInStream,
+            ModelResponse::Empty,
+            ModelResponse::Html,
+            ModelResponse::HangUp,
         ] {
             let (sandbox, server) = (sandbox(), failing(2, play.clone()));
             chain(&sandbox, provider, &server.host(), "", &["hi", "ho"]);
-            let output = run(&sandbox, &["run", "ask.yaml"]).good();
+            let output = run(&sandbox, &["run", "ask.yaml"]).expect_success();
             assert_eq!(output.stdout, "at last\n", "{play:?}");
-            assert_eq!(server.asked().len(), 4, "{provider} {play:?}");
+            assert_eq!(server.requests().len(), 4, "{provider} {play:?}");
         }
     }
 }
@@ -52,7 +52,10 @@ fn transient_errors_are_retried() {
 #[test]
 fn retries_are_bounded_and_the_run_can_be_resumed() {
     for (provider, _) in APIS {
-        let (sandbox, server) = (sandbox(), failing(4, Play::Status(503, "", "busy".into())));
+        let (sandbox, server) = (
+            sandbox(),
+            failing(4, ModelResponse::Status(503, "", "busy".into())),
+        );
         chain(&sandbox, provider, &server.host(), "", &["hi"]);
         let output = run(&sandbox, &["run", "ask.yaml"]);
         output.refused(
@@ -63,9 +66,9 @@ fn retries_are_bounded_and_the_run_can_be_resumed() {
                 "[R0101]",
             ],
         );
-        assert_eq!(server.asked().len(), 3);
-        run(&sandbox, &["resume"]).good();
-        assert_eq!(server.asked().len(), 5);
+        assert_eq!(server.requests().len(), 3);
+        run(&sandbox, &["resume"]).expect_success();
+        assert_eq!(server.requests().len(), 5);
     }
 }
 
@@ -74,19 +77,19 @@ fn permanent_errors_are_not_retried() {
     for (provider, _) in APIS {
         for (play, words) in [
             (
-                Play::Status(401, "", body("authentication_error", "bad key")),
+                ModelResponse::Status(401, "", body("authentication_error", "bad key")),
                 "401 Unauthorized: bad key",
             ),
             (
-                Play::Status(404, "", body("not_found_error", "no such model")),
+                ModelResponse::Status(404, "", body("not_found_error", "no such model")),
                 "404 Not Found: no such model",
             ),
             (
-                Play::Status(400, "", body("invalid_request_error", "prompt is too long")),
+                ModelResponse::Status(400, "", body("invalid_request_error", "prompt is too long")),
                 "prompt is too long",
             ),
             (
-                Play::Status(
+                ModelResponse::Status(
                     429,
                     "",
                     "{\"error\": {\"code\": \"insufficient_quota\", \"message\": \"pay\"}}".into(),
@@ -94,14 +97,14 @@ fn permanent_errors_are_not_retried() {
                 "429 Too Many Requests: pay",
             ),
             (
-                Play::Long("too much".into()),
+                ModelResponse::TokenLimit("too much".into()),
                 "longer than `max_tokens` allows",
             ),
         ] {
             let (sandbox, server) = (sandbox(), failing(9, play));
             chain(&sandbox, provider, &server.host(), "", &["hi"]);
             run(&sandbox, &["run", "ask.yaml"]).refused(10, &["after 1 attempt:", words]);
-            assert_eq!(server.asked().len(), 1, "{provider} {words}");
+            assert_eq!(server.requests().len(), 1, "{provider} {words}");
         }
     }
 }
@@ -116,17 +119,17 @@ fn unreachable_server_is_named_without_the_key() {
         "{}",
         output.stderr
     );
-    let logs = sandbox.segno(&["logs", "--json"]).good().stdout;
+    let logs = sandbox.segno(&["logs", "--json"]).expect_success().stdout;
     assert!(!logs.contains("key-for-tests"), "{logs}");
 }
 
 #[test]
 fn redirects_are_not_followed() {
-    let (sandbox, elsewhere) = (sandbox(), failing(0, Play::Empty));
+    let (sandbox, elsewhere) = (sandbox(), failing(0, ModelResponse::Empty));
     let header: &'static str =
         Box::leak(format!("location: {}/v1/messages\r\n", elsewhere.host()).into_boxed_str());
-    let server = failing(9, Play::Status(307, header, String::new()));
+    let server = failing(9, ModelResponse::Status(307, header, String::new()));
     chain(&sandbox, "anthropic", &server.host(), "", &["hi"]);
     run(&sandbox, &["run", "ask.yaml"]).refused(10, &["307 Temporary Redirect"]);
-    assert_eq!(elsewhere.asked().len(), 0);
+    assert_eq!(elsewhere.requests().len(), 0);
 }

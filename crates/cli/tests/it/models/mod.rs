@@ -1,7 +1,7 @@
 //! API models, through the real binary and a real socket.
 
-use segno_testkit::model::{ModelServer, Play};
-use segno_testkit::sandbox::{Said, Sandbox};
+use segno_testkit::model::{ModelResponse, ModelServer};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox};
 
 use crate::sandbox;
 
@@ -35,16 +35,18 @@ fn chain(sandbox: &Sandbox, provider: &str, host: &str, more: &str, questions: &
     );
 }
 
-fn run(sandbox: &Sandbox, words: &[&str]) -> Said {
+fn run(sandbox: &Sandbox, words: &[&str]) -> ProcessOutput {
     let mut command = sandbox.command(words);
     command
         .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
         .env("OPENAI_API_KEY", "key-for-tests-only-2");
-    segno_testkit::sandbox::finish(command)
+    segno_testkit::sandbox::run_to_end(command)
 }
 
 fn server() -> ModelServer {
-    ModelServer::start(|_, asked| Play::Text(format!("you said: {}", asked.last())))
+    ModelServer::start(|_, asked| {
+        ModelResponse::Text(format!("you said: {}", asked.last_message()))
+    })
 }
 
 #[test]
@@ -59,15 +61,15 @@ fn model_answers_and_its_usage_is_counted() {
             more,
             &["one", "and {{ steps[0].response }}"],
         );
-        let output = run(&sandbox, &["run", "ask.yaml"]).good();
+        let output = run(&sandbox, &["run", "ask.yaml"]).expect_success();
         assert_eq!(output.stdout, "you said: and you said: one\n");
         let shown = sandbox
             .segno(&["sessions", "show", "ask", "--json"])
-            .good()
+            .expect_success()
             .json();
         assert_eq!(shown[0]["usage"]["input_tokens"], 22);
         assert_eq!(shown[0]["usage"]["output_tokens"], 14);
-        let asked = server.asked();
+        let asked = server.requests();
         assert_eq!(asked.len(), 2);
         let body = &asked[0].body;
         assert_eq!(body["model"], "small-1");
@@ -92,11 +94,15 @@ fn a_host_may_be_given_with_or_without_its_version() {
     for ending in ["", "/", "/v1", "/v1/"] {
         let host = format!("{}{ending}", server.host());
         chain(&sandbox, "ollama", &host, "", &["hi"]);
-        sandbox.segno(&["run", "ask.yaml"]).good();
+        sandbox.segno(&["run", "ask.yaml"]).expect_success();
     }
-    let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    let paths: Vec<String> = server
+        .requests()
+        .into_iter()
+        .map(|asked| asked.path)
+        .collect();
     assert_eq!(paths, ["/v1/chat/completions"; 4]);
-    assert_eq!(server.asked()[0].header("authorization"), None);
+    assert_eq!(server.requests()[0].header("authorization"), None);
 }
 
 #[test]
@@ -119,8 +125,8 @@ fn other_providers_get_their_own_path_and_key() {
         chain(&sandbox, provider, &server.host(), "", &["hi"]);
         let mut command = sandbox.command(&["run", "ask.yaml"]);
         command.env(variable, "key-for-tests-only-3");
-        segno_testkit::sandbox::finish(command).good();
-        let asked = &server.asked()[0];
+        segno_testkit::sandbox::run_to_end(command).expect_success();
+        let asked = &server.requests()[0];
         assert_eq!(asked.path, format!("{path}/chat/completions"));
         assert_eq!(asked.header(header.0), Some(header.1));
     }
@@ -133,13 +139,13 @@ fn gemini_has_its_own_path_and_error_format() {
         let error = format!(
             r#"[{{"error": {{"code": {status}, "message": "{message}", "details": {details}}}}}]"#
         );
-        Play::Status(status, "", error)
+        ModelResponse::Status(status, "", error)
     };
     let (sandbox, server) = (
         sandbox(),
         ModelServer::start(move |number, _| match number {
             0 => refusal(429, "slow"),
-            1 => Play::Text("hello".into()),
+            1 => ModelResponse::Text("hello".into()),
             _ => refusal(400, "API key not valid. Please pass a valid API key."),
         }),
     );
@@ -150,7 +156,11 @@ fn gemini_has_its_own_path_and_error_format() {
         10,
         &["after 1 attempt: 400 Bad Request: API key not valid."],
     );
-    let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    let paths: Vec<String> = server
+        .requests()
+        .into_iter()
+        .map(|asked| asked.path)
+        .collect();
     assert_eq!(paths, ["/v1beta/openai/chat/completions"; 3]);
 }
 
@@ -180,13 +190,16 @@ fn cost_is_counted_at_known_prices_and_limited() {
         18,
         &["the price of model `small-1` is not known", "[A0105]"],
     );
-    assert!(server.asked().is_empty());
+    assert!(server.requests().is_empty());
     // 11 input tokens and 7 output tokens cost 0.00018 dollars.
     sandbox.configure("[prices.small-1]\ninput = 10\noutput = 10.0\n");
     run(&sandbox, &["run", "ask.yaml"]).refused(20, &["max_cost_usd", "[R0112]"]);
-    assert_eq!(server.asked().len(), 2);
+    assert_eq!(server.requests().len(), 2);
     let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]);
-    assert_eq!(shown.good().json()[0]["usage"]["cost_usd"], 0.000_36);
+    assert_eq!(
+        shown.expect_success().json()[0]["usage"]["cost_usd"],
+        0.000_36
+    );
     sandbox.configure("[prices.small-1]\ninput = 10\n");
     let output = run(&sandbox, &["resume"]);
     output.refused(
@@ -209,13 +222,13 @@ fn resume_repeats_no_answered_request() {
     command
         .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
         .env("SEGNO_FAILPOINT", "step.after_effect:2");
-    let output = segno_testkit::sandbox::finish(command);
+    let output = segno_testkit::sandbox::run_to_end(command);
     assert!(output.crashed(), "{}", output.stderr);
-    run(&sandbox, &["resume"]).good();
+    run(&sandbox, &["resume"]).expect_success();
     let questions: Vec<String> = server
-        .asked()
+        .requests()
         .iter()
-        .map(segno_testkit::model::Asked::last)
+        .map(segno_testkit::model::ModelRequest::last_message)
         .collect();
     assert_eq!(questions, ["one", "two", "two", "three"]);
 }

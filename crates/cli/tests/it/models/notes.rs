@@ -1,13 +1,13 @@
 //! Notes from API models: derived by rules from their tools, and extracted by a reader model.
 
-use segno_testkit::model::{ModelServer, Play};
+use segno_testkit::model::{ModelResponse, ModelServer};
 use serde_json::{Value, json};
 
 use super::{APIS, chain, run};
 use crate::sandbox;
 
-fn tool(name: &str, input: Value) -> Play {
-    Play::Tools(String::new(), vec![(name.to_owned(), input)])
+fn tool(name: &str, input: Value) -> ModelResponse {
+    ModelResponse::Tools(String::new(), vec![(name.to_owned(), input)])
 }
 
 #[test]
@@ -21,16 +21,16 @@ fn tool_results_become_notes_with_their_call() {
                 json!({"code": "raise SystemExit('no purse ' + 'ghp_' + '0123456789abcdefghijklmnopqrstuvwxyz')"}),
             ),
             2 => tool("file_write", json!({"path": "coins.txt", "content": "2\n"})),
-            _ => Play::Text("done".into()),
+            _ => ModelResponse::Text("done".into()),
         });
         chain(&sandbox, provider, &server.host(), "", &["count"]);
         let spec = sandbox.read("ask.yaml");
         let tools = "tools: {python: [file_read, file_write, python_exec]}\nagents:";
         sandbox.write("ask.yaml", &spec.replace("agents:", tools));
-        run(&sandbox, &["run", "ask.yaml"]).good();
+        run(&sandbox, &["run", "ask.yaml"]).expect_success();
         let notes = sandbox
             .segno(&["note", "list", "ask", "--json"])
-            .good()
+            .expect_success()
             .json();
         let errors: Vec<&Value> = notes
             .iter()
@@ -50,7 +50,7 @@ fn tool_results_become_notes_with_their_call() {
         );
         // The note is stored like the tool's result: without secrets.
         let exported = sandbox.segno(&["sessions", "export", "ask", "-o", "-"]);
-        assert!(!exported.good().stdout.contains("ghp_0123"));
+        assert!(!exported.expect_success().stdout.contains("ghp_0123"));
         for error in errors {
             assert_eq!(
                 (&error["source"], &error["by"]),
@@ -72,17 +72,17 @@ fn reader_model_adds_notes_and_may_fail() {
         "decisions": [{"decision_type": "skip", "description": "No coins are counted."}],
         "errors": [],
     });
-    let busy = Play::Status(529, "", "busy".into());
+    let busy = ModelResponse::Status(529, "", "busy".into());
     for (play, noted) in [
-        (Play::Text(good.to_string()), 1),
-        (Play::Text("I cannot help with that.".into()), 0),
-        (Play::HangUp, 0),
+        (ModelResponse::Text(good.to_string()), 1),
+        (ModelResponse::Text("I cannot help with that.".into()), 0),
+        (ModelResponse::HangUp, 0),
         (busy, 0),
     ] {
         for (provider, _) in APIS {
             let (sandbox, play) = (sandbox(), play.clone());
             let server = ModelServer::start(move |number, _| match number {
-                0 => Play::Text("I count none.".into()),
+                0 => ModelResponse::Text("I count none.".into()),
                 _ => play.clone(),
             });
             chain(&sandbox, provider, &server.host(), "", &["count", "again"]);
@@ -91,14 +91,16 @@ fn reader_model_adds_notes_and_may_fail() {
             sandbox.write("ask.yaml", &format!("{spec}{more}\n"));
             let output = run(&sandbox, &["run", "ask.yaml"]);
             assert_eq!(output.code(), 130, "{output:?}");
-            let notes = sandbox.segno(&["note", "list", "ask", "--json"]).good();
+            let notes = sandbox
+                .segno(&["note", "list", "ask", "--json"])
+                .expect_success();
             assert_eq!(notes.json().len(), noted, "{provider} {output:?}");
             let complains = output.stderr.contains("`a` brought no memos");
             assert_eq!(complains, noted == 0, "{provider} {output:?}");
-            let asked = server.asked()[1].body.to_string();
+            let asked = server.requests()[1].body.to_string();
             assert!(asked.contains("I count none."), "{asked}");
             assert!(!asked.contains("You are brief."), "{asked}");
-            let shown = sandbox.segno(&["status", "--json"]).good().json();
+            let shown = sandbox.segno(&["status", "--json"]).expect_success().json();
             assert_eq!(shown[0]["memos"]["decisions"], noted);
         }
     }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use segno_testkit::model::{ModelServer, Play};
+use segno_testkit::model::{ModelResponse, ModelServer};
 use segno_testkit::sandbox::Sandbox;
 use serde_json::{Value, json};
 
@@ -13,17 +13,17 @@ use super::{chain, run};
 use crate::sandbox;
 
 fn collector() -> ModelServer {
-    ModelServer::start(|_, _| Play::Status(200, "", "{}".into()))
+    ModelServer::start(|_, _| ModelResponse::Status(200, "", "{}".into()))
 }
 
 fn model() -> ModelServer {
     ModelServer::start(|_, asked| {
         let messages = asked.body["messages"].to_string();
         if messages.contains("tool_result") {
-            return Play::Text("it is 42".into());
+            return ModelResponse::Text("it is 42".into());
         }
         let input = json!({"expression": "6 * 7"});
-        Play::Tools(String::new(), vec![("calculator".into(), input)])
+        ModelResponse::Tools(String::new(), vec![("calculator".into(), input)])
     })
 }
 
@@ -38,7 +38,7 @@ fn spec(sandbox: &Sandbox, model: &ModelServer, endpoint: &str, more: &str) {
 
 /// Every span that the collector received.
 fn spans(collector: &ModelServer) -> Vec<Value> {
-    let requests = collector.asked();
+    let requests = collector.requests();
     let spans = requests.iter().flat_map(|asked| {
         assert_eq!(asked.path, "/v1/traces");
         let spans = &asked.body["resourceSpans"][0]["scopeSpans"][0]["spans"];
@@ -66,8 +66,8 @@ fn collector_receives_runs_agents_calls_and_tools() {
     command
         .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
         .env("SEGNO_FAILPOINT", "step.before_effect:2");
-    assert!(segno_testkit::sandbox::finish(command).crashed());
-    run(&sandbox, &["resume"]).good();
+    assert!(segno_testkit::sandbox::run_to_end(command).crashed());
+    run(&sandbox, &["resume"]).expect_success();
     let spans = spans(&collector);
     let named = |name: &str| {
         spans
@@ -137,20 +137,20 @@ fn collector_receives_runs_agents_calls_and_tools() {
 fn spans_match_the_opentelemetry_definitions() {
     let (sandbox, model, collector) = (sandbox(), model(), collector());
     spec(&sandbox, &model, &collector.host(), "");
-    run(&sandbox, &["run", "ask.yaml"]).good();
+    run(&sandbox, &["run", "ask.yaml"]).expect_success();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = match std::env::var_os("SEGNO_PYTHON") {
         Some(python) => PathBuf::from(python),
         None => here.join("../../target/python/bin/python"),
     };
-    let bodies = collector.asked();
+    let bodies = collector.requests();
     let lines: Vec<String> = bodies.iter().map(|asked| asked.body.to_string()).collect();
     sandbox.write("sent.jsonl", &lines.join("\n"));
     let mut command = Command::new(python);
     command
         .arg(here.join("tests/it/models/otlp.py"))
         .arg(sandbox.work().join("sent.jsonl"));
-    let output = segno_testkit::sandbox::finish(command).good();
+    let output = segno_testkit::sandbox::run_to_end(command).expect_success();
     let names: Vec<String> = spans(&collector)
         .iter()
         .map(|span| span["name"].as_str().unwrap().to_owned())
@@ -175,7 +175,7 @@ fn redacted_attributes_are_not_exported() {
     ] {
         let (sandbox, model, collector) = (sandbox(), model(), collector());
         spec(&sandbox, &model, &collector.host(), redact);
-        run(&sandbox, &["run", "ask.yaml"]).good();
+        run(&sandbox, &["run", "ask.yaml"]).expect_success();
         let spans = spans(&collector);
         let tool = spans
             .iter()
@@ -193,7 +193,7 @@ fn redacted_attributes_are_not_exported() {
 fn missing_collector_delays_nothing() {
     let (sandbox, model) = (sandbox(), model());
     spec(&sandbox, &model, "http://127.0.0.1:1", "");
-    let output = run(&sandbox, &["run", "ask.yaml"]).good();
+    let output = run(&sandbox, &["run", "ask.yaml"]).expect_success();
     assert_eq!(output.stdout, "it is 42\n");
     assert_eq!(
         output.stderr.matches("telemetry is not sent").count(),
@@ -211,6 +211,6 @@ fn unsampled_session_exports_nothing() {
         .read("ask.yaml")
         .replace("service_name: tests", "sample_ratio: 0");
     sandbox.write("ask.yaml", &spec);
-    run(&sandbox, &["run", "ask.yaml"]).good();
-    assert!(collector.asked().is_empty());
+    run(&sandbox, &["run", "ask.yaml"]).expect_success();
+    assert!(collector.requests().is_empty());
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use segno_testkit::model::{Asked, ModelServer, Play};
-use segno_testkit::sandbox::{Sandbox, finish};
+use segno_testkit::model::{ModelRequest, ModelResponse, ModelServer};
+use segno_testkit::sandbox::{Sandbox, run_to_end};
 use serde_json::{Value, json};
 
 use super::{APIS, chain, run};
@@ -23,7 +23,7 @@ fn with_tools(sandbox: &Sandbox, provider: &str, host: &str, tools: &str) {
 }
 
 /// How many answers the model gave since the last question.
-fn turns(asked: &Asked) -> usize {
+fn turns(asked: &ModelRequest) -> usize {
     let messages = asked.body["messages"].as_array().unwrap();
     let question = |message: &Value| {
         message["role"] == "user" && !message["content"].to_string().contains("tool_result")
@@ -42,8 +42,8 @@ fn turns(asked: &Asked) -> usize {
 fn worker() -> ModelServer {
     ModelServer::start(
         |_, asked| match (turns(asked), asked.body["messages"].to_string()) {
-            (_, messages) if messages.contains("then ") => Play::Text("over".into()),
-            (0, _) => Play::Tools(
+            (_, messages) if messages.contains("then ") => ModelResponse::Text("over".into()),
+            (0, _) => ModelResponse::Tools(
                 "Let me see. ".into(),
                 vec![
                     ("calculator".into(), json!({"expression": "6 * 7"})),
@@ -53,14 +53,14 @@ fn worker() -> ModelServer {
                     ),
                 ],
             ),
-            (1, _) => Play::Tools(
+            (1, _) => ModelResponse::Tools(
                 String::new(),
                 vec![(
                     "grep".into(),
                     json!({"path": "notes/a.txt", "pattern": "forty"}),
                 )],
             ),
-            (_, _) => Play::Text("it is 42".into()),
+            (_, _) => ModelResponse::Text("it is 42".into()),
         },
     )
 }
@@ -75,10 +75,10 @@ fn tool_results_are_sent_back_to_the_model() {
             &server.host(),
             "calculator, file_write, strands_cli.tools.grep",
         );
-        let output = run(&sandbox, &["run", "ask.yaml"]).good();
+        let output = run(&sandbox, &["run", "ask.yaml"]).expect_success();
         assert_eq!(output.stdout, "over\n");
         assert_eq!(sandbox.read("notes/a.txt"), "forty-two\n");
-        let asked = server.asked();
+        let asked = server.requests();
         assert_eq!(asked.len(), 4);
         let messages = asked[2].body["messages"].to_string();
         assert!(messages.contains("6 * 7 = 42"), "{messages}");
@@ -86,7 +86,7 @@ fn tool_results_are_sent_back_to_the_model() {
         assert_eq!(asked[0].body["tools"].as_array().unwrap().len(), 3);
         let shown = sandbox
             .segno(&["sessions", "show", "ask", "--json"])
-            .good()
+            .expect_success()
             .json();
         assert_eq!(shown[0]["usage"]["input_tokens"], 44);
         assert_eq!(shown[0]["steps_finished"], 2);
@@ -96,9 +96,12 @@ fn tool_results_are_sent_back_to_the_model() {
             (&3.into(), &3.into())
         );
         assert_eq!(shown[0]["steps"][1]["model_turns"], 0);
-        let table = sandbox.segno(&["sessions", "show", "ask"]).good().stdout;
+        let table = sandbox
+            .segno(&["sessions", "show", "ask"])
+            .expect_success()
+            .stdout;
         assert!(table.contains("TURNS  TOOLS"), "{table}");
-        let logs = sandbox.segno(&["logs"]).good().stdout;
+        let logs = sandbox.segno(&["logs"]).expect_success().stdout;
         assert!(logs.contains("steps/0 calculator is done"), "{logs}");
     }
 }
@@ -130,9 +133,9 @@ fn assert_kill_costs_at_most_one_call(resume: &[&str]) {
             command
                 .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
                 .env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
-            let output = finish(command);
+            let output = run_to_end(command);
             if !output.crashed() {
-                output.good();
+                output.expect_success();
                 break;
             }
             kills += 1;
@@ -140,7 +143,7 @@ fn assert_kill_costs_at_most_one_call(resume: &[&str]) {
             let events = journal.json();
             let has = |kind: &str| events.iter().any(|event| event["kind"] == kind);
             if has("model_replied") && !has("step_finished") {
-                let status = sandbox.segno(&["status", "--json"]).good();
+                let status = sandbox.segno(&["status", "--json"]).expect_success();
                 let used = &status.json()[0]["contexts"]["steps/0"]["used"];
                 assert_eq!(used, 18, "{point}:{visit}: {status:?}");
             }
@@ -151,7 +154,7 @@ fn assert_kill_costs_at_most_one_call(resume: &[&str]) {
                 } else {
                     &["run", "ask.yaml"]
                 };
-                let output = run(&sandbox, words).good();
+                let output = run(&sandbox, words).expect_success();
                 assert!(
                     output.stdout.ends_with("over\n"),
                     "{point}:{visit}: {output:?}"
@@ -159,7 +162,7 @@ fn assert_kill_costs_at_most_one_call(resume: &[&str]) {
             }
             assert_eq!(sandbox.read("notes/a.txt"), "forty-two\n");
             let mut calls: BTreeMap<String, usize> = BTreeMap::new();
-            for asked in server.asked() {
+            for asked in server.requests() {
                 *calls.entry(asked.body["messages"].to_string()).or_default() += 1;
             }
             assert_eq!(calls.len(), 4, "{point}:{visit}: another conversation");
@@ -175,10 +178,15 @@ fn assert_kill_costs_at_most_one_call(resume: &[&str]) {
                 "{point}:{visit}: an answered call was repeated"
             );
             let all = sandbox.segno(&["sessions", "list", "--all", "--json"]);
-            let last = all.good().json().remove(0);
+            let last = all.expect_success().json().remove(0);
             let last = last["name"].as_str().unwrap();
-            let log = sandbox.segno(&["logs", last, "--json"]).good().json();
-            let shown = sandbox.segno(&["sessions", "show", last, "--json"]).good();
+            let log = sandbox
+                .segno(&["logs", last, "--json"])
+                .expect_success()
+                .json();
+            let shown = sandbox
+                .segno(&["sessions", "show", last, "--json"])
+                .expect_success();
             // The journal holds four answers; one that was lost with its run is not known.
             assert_eq!(
                 shown.json()[0]["usage"]["input_tokens"],
@@ -218,12 +226,12 @@ fn tool_errors_are_sent_to_the_model() {
         let sandbox = sandbox();
         std::os::unix::fs::symlink("/tmp", sandbox.work().join("link")).unwrap();
         let server = ModelServer::start(move |_, asked| match turns(asked) {
-            0 => Play::Tools(String::new(), vec![(tool.into(), input.clone())]),
-            _ => Play::Text("I see.".into()),
+            0 => ModelResponse::Tools(String::new(), vec![(tool.into(), input.clone())]),
+            _ => ModelResponse::Text("I see.".into()),
         });
         with_tools(&sandbox, "openai", &server.host(), "file_read, file_write");
-        run(&sandbox, &["run", "ask.yaml"]).good();
-        let messages = server.asked()[1].body["messages"].to_string();
+        run(&sandbox, &["run", "ask.yaml"]).expect_success();
+        let messages = server.requests()[1].body["messages"].to_string();
         assert!(messages.contains(words), "{tool}: {messages}");
     }
 }
@@ -233,12 +241,12 @@ fn endless_tool_loop_is_ended() {
     let (sandbox, server) = (
         sandbox(),
         ModelServer::start(|_, _| {
-            Play::Tools(String::new(), vec![("current_time".into(), json!({}))])
+            ModelResponse::Tools(String::new(), vec![("current_time".into(), json!({}))])
         }),
     );
     with_tools(&sandbox, "anthropic", &server.host(), "current_time");
     run(&sandbox, &["run", "ask.yaml"]).refused(10, &["asked for tools 200 times"]);
-    assert_eq!(server.asked().len(), 200);
+    assert_eq!(server.requests().len(), 200);
 }
 
 #[test]
@@ -246,18 +254,18 @@ fn failed_request_mid_step_is_retried_in_place() {
     let (sandbox, server) = (
         sandbox(),
         ModelServer::start(|number, asked| match (number, turns(asked)) {
-            (_, 0) => Play::Tools(String::new(), vec![("current_time".into(), json!({}))]),
-            (1, _) => Play::Status(529, "", String::new()),
-            _ => Play::Text("done".into()),
+            (_, 0) => ModelResponse::Tools(String::new(), vec![("current_time".into(), json!({}))]),
+            (1, _) => ModelResponse::Status(529, "", String::new()),
+            _ => ModelResponse::Text("done".into()),
         }),
     );
     with_tools(&sandbox, "anthropic", &server.host(), "current_time");
-    run(&sandbox, &["run", "ask.yaml"]).good();
-    let asked: Vec<usize> = server.asked().iter().map(turns).collect();
+    run(&sandbox, &["run", "ask.yaml"]).expect_success();
+    let asked: Vec<usize> = server.requests().iter().map(turns).collect();
     assert_eq!(asked, [0, 1, 1, 0, 1]);
     let shown = sandbox
         .segno(&["sessions", "show", "ask", "--json"])
-        .good()
+        .expect_success()
         .json();
     assert_eq!(shown[0]["usage"]["input_tokens"], 44);
 }
@@ -266,13 +274,13 @@ fn failed_request_mid_step_is_retried_in_place() {
 fn skill_is_announced_and_loaded_on_demand() {
     let sandbox = sandbox();
     let server = ModelServer::start(|_, asked| match turns(asked) {
-        0 => Play::Tools(
+        0 => ModelResponse::Tools(
             String::new(),
             ["notes", "notes/more", "notes/../x", "other"]
                 .map(|id| ("Skill".to_owned(), json!({"skill_id": id})))
                 .into(),
         ),
-        _ => Play::Text("learnt".into()),
+        _ => ModelResponse::Text("learnt".into()),
     });
     chain(&sandbox, "anthropic", &server.host(), "", &["work"]);
     let skills = "skills: [{id: notes, path: kept/notes, description: how to write notes}, {id: quiet, path: q, preload_metadata: false}]\nagents:";
@@ -280,8 +288,8 @@ fn skill_is_announced_and_loaded_on_demand() {
     sandbox.write("ask.yaml", &spec);
     sandbox.write("kept/notes/SKILL.md", "Be short.");
     sandbox.write("kept/notes/more.md", "Be shorter.");
-    run(&sandbox, &["run", "ask.yaml"]).good();
-    let asked = server.asked();
+    run(&sandbox, &["run", "ask.yaml"]).expect_success();
+    let asked = server.requests();
     let system = asked[0].body["system"].as_str().unwrap();
     assert!(
         system.ends_with("when they are needed:\n- notes: how to write notes"),
@@ -302,6 +310,6 @@ fn skill_is_announced_and_loaded_on_demand() {
 fn spec_tool_names_match_the_native_tools() {
     let named: Vec<&str> = segno_engine::spec::native_tools().collect();
     // `spec_verify` needs the engine, so it is built where the crates are wired together.
-    let known = segno_agents::NativeTools::names().chain(["spec_verify"]);
+    let known = segno_agents::BuiltinTools::names().chain(["spec_verify"]);
     assert_eq!(named, known.collect::<Vec<_>>());
 }

@@ -14,7 +14,7 @@ fn bundle_bytes(texts: &[&str], events: &[Event]) -> Vec<u8> {
     let header = Header {
         segno_session: VERSION,
         session: session(),
-        name: Name::like("report"),
+        name: Name::sanitized("report"),
         running: false,
         version: "0".into(),
     };
@@ -33,7 +33,7 @@ fn bundle_bytes(texts: &[&str], events: &[Event]) -> Vec<u8> {
 
 fn events(long: &str) -> Vec<Event> {
     let created = SessionCreated {
-        name: Name::like("report"),
+        name: Name::sanitized("report"),
         session_kind: Kind::Workflow,
         workspace: "/work".into(),
         spec_path: "/work/a.yaml".into(),

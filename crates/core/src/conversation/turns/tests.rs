@@ -3,22 +3,22 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
-fn user(text: &str) -> Entry {
-    Entry::new(Said::User {
-        origin: Origin::Person,
+fn user(text: &str) -> ConversationItem {
+    ConversationItem::new(ItemContent::User {
+        origin: Origin::User,
         parts: vec![Part::Text { text: text.into() }],
     })
 }
 
-fn calls(ids: &[&str]) -> Entry {
+fn calls(ids: &[&str]) -> ConversationItem {
     let call = |id: &&str| {
-        Utterance::Call(ToolCall {
+        AssistantPart::Call(ToolCall {
             id: (*id).into(),
             name: "look".into(),
             input: json!({}),
         })
     };
-    Entry::new(Said::Assistant {
+    ConversationItem::new(ItemContent::Assistant {
         message: None,
         model: None,
         parts: ids.iter().map(call).collect(),
@@ -26,8 +26,8 @@ fn calls(ids: &[&str]) -> Entry {
     })
 }
 
-fn result(id: &str, text: &str) -> Entry {
-    Entry::new(Said::Result(Answer {
+fn result(id: &str, text: &str) -> ConversationItem {
+    ConversationItem::new(ItemContent::Result(Answer {
         id: id.into(),
         parts: vec![Part::Text { text: text.into() }],
         outcome: Outcome::Succeeded,
@@ -42,8 +42,8 @@ fn each_call_has_its_result(turns: &[Turn]) -> bool {
             let ids: Vec<_> = parts
                 .iter()
                 .filter_map(|part| match part {
-                    Speech::Call(call) => Some(call.id.as_str()),
-                    Speech::Text(_) => None,
+                    ModelPart::Call(call) => Some(call.id.as_str()),
+                    ModelPart::Text(_) => None,
                 })
                 .collect();
             let fresh = ids.iter().all(|id| seen.insert((*id).to_owned()));
@@ -73,8 +73,8 @@ fn late_result_joins_its_call_and_missing_is_unknown() {
     let Turn::Results { answers, .. } = &turns[2] else {
         panic!("{turns:?}");
     };
-    assert_eq!(words(&answers[0].parts), "late");
-    assert_eq!(answers[1], unknown("b".into()));
+    assert_eq!(plain_text(&answers[0].parts), "late");
+    assert_eq!(answers[1], unknown_result("b".into()));
     assert_eq!(losses.count(Loss::Unanswered), 1);
     assert_eq!(losses.count(Loss::StrayResult), 1);
     assert_eq!(turns.len(), 5);
@@ -82,7 +82,7 @@ fn late_result_joins_its_call_and_missing_is_unknown() {
 
 #[test]
 fn items_before_the_last_summary_are_counted_as_lost() {
-    let summary = Entry::new(Said::Compaction {
+    let summary = ConversationItem::new(ItemContent::Compaction {
         summary: Some("we looked".into()),
         before: Some(9),
         after: Some(1),
@@ -92,7 +92,7 @@ fn items_before_the_last_summary_are_counted_as_lost() {
     let said: Vec<_> = turns
         .iter()
         .map(|turn| match turn {
-            Turn::User { parts, .. } => words(parts),
+            Turn::User { parts, .. } => plain_text(parts),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -101,20 +101,20 @@ fn items_before_the_last_summary_are_counted_as_lost() {
 
 #[test]
 fn thinking_and_side_branches_are_counted_as_lost() {
-    let thinking = Entry::new(Said::Assistant {
+    let thinking = ConversationItem::new(ItemContent::Assistant {
         message: None,
         model: None,
-        parts: vec![Utterance::Thinking {
+        parts: vec![AssistantPart::Thinking {
             text: "hm".into(),
             seal: None,
         }],
         usage: None,
     });
-    let side = Entry {
+    let side = ConversationItem {
         branch: Branch::Side,
         ..user("side")
     };
-    let helper = Entry {
+    let helper = ConversationItem {
         thread: Thread::Agent("h".into()),
         ..user("helper")
     };
@@ -125,7 +125,7 @@ fn thinking_and_side_branches_are_counted_as_lost() {
     }
 }
 
-fn any_entry() -> impl Strategy<Value = Entry> {
+fn any_entry() -> impl Strategy<Value = ConversationItem> {
     const IDS: &[&str] = &["a", "b", "c", "a_2"];
     prop_oneof![
         "[a-z]{0,4}".prop_map(|text| user(&text)),
@@ -146,7 +146,7 @@ proptest! {
     #[test]
     fn no_result_is_lost_or_invented(entries in proptest::collection::vec(any_entry(), 0..20)) {
         let (turns, losses) = turns(&entries);
-        let asked = entries.iter().filter(|entry| matches!(entry.said, Said::Result(_))).count();
+        let asked = entries.iter().filter(|entry| matches!(entry.content, ItemContent::Result(_))).count();
         let answered: usize = turns.iter().map(|turn| match turn {
             Turn::Results { answers, .. } => {
                 answers.iter().filter(|answer| answer.outcome == Outcome::Succeeded).count()

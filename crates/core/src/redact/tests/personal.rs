@@ -1,7 +1,7 @@
 use crate::redact::Redactor;
 
 fn with_personal_data() -> Redactor {
-    Redactor::new([]).knowing(&[], true)
+    Redactor::new([]).with_secrets(&[], true)
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn other_numbers_and_names_stay() {
 #[test]
 fn declared_secrets_are_always_hidden() {
     let secrets = [("DOOR".to_owned(), "sunshine".to_owned())];
-    let redactor = Redactor::new([]).knowing(&secrets, false);
+    let redactor = Redactor::new([]).with_secrets(&secrets, false);
     let redacted = redactor.redact("the word is sunshine").into_owned();
     assert!(
         redacted.starts_with("the word is [secret:DOOR:"),

@@ -21,7 +21,7 @@ pub(crate) enum Decision {
 }
 
 /// Parses an answer.
-pub(crate) fn decide(answer: &str) -> Decision {
+pub(crate) fn parse_decision(answer: &str) -> Decision {
     let answer = answer.trim();
     let end = answer.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
     let (word, rest) = answer.split_at(end.unwrap_or(answer.len()));
@@ -46,17 +46,19 @@ mod tests {
     #[test]
     fn an_answer_approves_rejects_or_is_another_plan() {
         for yes in ["approve", " Approved.", "y", "YES, go on"] {
-            assert_eq!(decide(yes), Decision::Approve, "{yes}");
+            assert_eq!(parse_decision(yes), Decision::Approve, "{yes}");
         }
         let no = |reason: &str| Decision::Reject(reason.to_owned());
-        assert_eq!(decide("no"), no(""));
-        assert_eq!(decide("reject: too long"), no("too long"));
+        assert_eq!(parse_decision("no"), no(""));
+        assert_eq!(parse_decision("reject: too long"), no("too long"));
         assert_eq!(
-            decide("Rejected - split T2\nplease"),
+            parse_decision("Rejected - split T2\nplease"),
             no("split T2\nplease")
         );
-        assert!(matches!(decide("- [ ] T1: a"), Decision::Plan(list) if list.tasks.len() == 1));
-        assert!(matches!(decide("maybe"), Decision::BadPlan(_)));
+        assert!(
+            matches!(parse_decision("- [ ] T1: a"), Decision::Plan(list) if list.tasks.len() == 1)
+        );
+        assert!(matches!(parse_decision("maybe"), Decision::BadPlan(_)));
     }
 
     #[test]

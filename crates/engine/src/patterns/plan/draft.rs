@@ -1,19 +1,19 @@
 //! Gets the plan: it is given, or an agent drafts one and a human approves it.
 
-use segno_core::agent::Conduct;
+use segno_core::agent::AccessMode;
 use segno_core::step::Path;
 
-use super::decision::{Decision, YES_NO_OR_PLAN, decide};
-use super::{drafted, prompts};
+use super::decision::{Decision, YES_NO_OR_PLAN, parse_decision};
+use super::{draft_path, prompts};
 use crate::error::Error;
-use crate::flow::Flow;
 use crate::patterns::structured_output::{StructuredQuestion, Wording, ask_structured};
 use crate::scope::TemplateValue;
-use crate::spec::{Approve, Person, Plan};
+use crate::spec::{Approve, HumanQuestion, Plan};
+use crate::steps::Runner;
 use crate::work::checklist::{self, Checklist};
 
 /// How often a valid plan is asked for.
-pub(crate) const MOST_DRAFTS: u32 = 3;
+pub(crate) const MAX_DRAFTS: u32 = 3;
 
 /// The rejected plan, and why it must be redone.
 struct Objection {
@@ -22,13 +22,13 @@ struct Objection {
 }
 
 /// Returns the plan to work on: the given one, or an approved draft.
-pub(super) async fn resolve_plan(flow: &Flow, plan: &Plan) -> Result<Checklist, Error> {
+pub(super) async fn resolve_plan(flow: &Runner, plan: &Plan) -> Result<Checklist, Error> {
     if let Some(list) = &plan.tasks {
         return Ok(list.clone());
     }
     let (mut list, mut objection) = (None, None);
     for n in 1.. {
-        let prefix = drafted(n);
+        let prefix = draft_path(n);
         let draft = match list.take() {
             Some(list) => list,
             None => ask_planner(flow, plan, &prefix, objection.as_ref()).await?,
@@ -44,9 +44,9 @@ pub(super) async fn resolve_plan(flow: &Flow, plan: &Plan) -> Result<Checklist, 
                 "Approve this plan? Answer `approve`, `reject REASON`, or with another plan.".into()
             }
         };
-        let path = prefix.then("approval");
+        let path = prefix.join("approval");
         let said = ask_human(flow, &path, &prompt, &draft.text(), YES_NO_OR_PLAN).await?;
-        match decide(&said) {
+        match parse_decision(&said) {
             Decision::Approve => return Ok(draft),
             Decision::Plan(list) => return Ok(list),
             Decision::Reject(reason) => {
@@ -68,12 +68,12 @@ pub(super) async fn resolve_plan(flow: &Flow, plan: &Plan) -> Result<Checklist, 
 
 /// Asks the planner for a plan.
 async fn ask_planner(
-    flow: &Flow,
+    flow: &Runner,
     plan: &Plan,
     prefix: &Path,
     objection: Option<&Objection>,
 ) -> Result<Checklist, Error> {
-    let path = prefix.then("planner");
+    let path = prefix.join("planner");
     let objection = objection.map(|before| (before.plan.as_str(), before.reason.as_str()));
     let structured = StructuredQuestion {
         input: Wording::Text(prompts::planner(flow, &path, &plan.issue, objection)),
@@ -81,9 +81,9 @@ async fn ask_planner(
         agent: &plan.planner,
         shape: prompts::PLAN_SHAPE,
         alone: "the checklist",
-        retries: MOST_DRAFTS - 1,
+        retries: MAX_DRAFTS - 1,
         scope: &flow.scope.remembering([]),
-        conduct: Conduct::Look,
+        conduct: AccessMode::ReadOnly,
     };
     let (list, _) = ask_structured(flow, structured, |text| {
         checklist::read(text).map_err(|problems| {
@@ -97,13 +97,13 @@ async fn ask_planner(
 
 /// Asks a human about something that is shown.
 pub(super) async fn ask_human(
-    flow: &Flow,
+    flow: &Runner,
     path: &Path,
     prompt: &str,
     shown: &str,
     validation: &str,
 ) -> Result<String, Error> {
-    let human_step = Person {
+    let human_step = HumanQuestion {
         prompt: prompt.to_owned(),
         context_display: Some("{{ shown }}".to_owned()),
         default: None,

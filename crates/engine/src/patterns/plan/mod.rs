@@ -18,17 +18,17 @@ use segno_core::step::Path;
 use super::Ending;
 use crate::answers::Source;
 use crate::error::Error;
-use crate::flow::Flow;
 use crate::scope::TemplateValue;
 use crate::spec::{Goal, Pattern, Plan};
+use crate::steps::Runner;
 use crate::work::checklist::Checklist;
 
-pub(crate) use decision::{Decision, decide};
-pub(crate) use draft::MOST_DRAFTS;
-pub(crate) use repository::{TaskCommit, made};
-pub(crate) use review::review_in;
+pub(crate) use decision::{Decision, parse_decision};
+pub(crate) use draft::MAX_DRAFTS;
+pub(crate) use repository::{TaskCommit, parse_commit};
+pub(crate) use review::parse_review;
 
-pub(super) async fn run(flow: &Flow, plan: &Plan) -> Result<Ending, Error> {
+pub(super) async fn run(flow: &Runner, plan: &Plan) -> Result<Ending, Error> {
     if plan.goal == Goal::Plan {
         let list = draft::resolve_plan(flow, plan).await?;
         return Ok(ending(flow, &list, &[]));
@@ -50,11 +50,11 @@ pub(super) async fn run(flow: &Flow, plan: &Plan) -> Result<Ending, Error> {
             base: &base,
         };
         let prefix = task::path_of(&list.tasks[index].id);
-        let made = if let Some(done) = flow.finished.get(&prefix.then("commit")) {
+        let made = if let Some(done) = flow.finished.get(&prefix.join("commit")) {
             // A committed task is done, whatever its steps would be asked now.
             let answer = flow.answers.add(Source::Journal(done.seq));
             flow.skip_finished_below(&prefix);
-            repository::made(&flow.text(answer).await?)
+            repository::parse_commit(&flow.text(answer).await?)
         } else {
             // Between tasks any stop request takes effect; inside a task, only an immediate one.
             flow.check_may_start().await?;
@@ -73,7 +73,7 @@ pub(super) async fn run(flow: &Flow, plan: &Plan) -> Result<Ending, Error> {
 }
 
 /// The result is the plan, with the commit of each task.
-fn ending(flow: &Flow, list: &Checklist, done: &[(usize, TaskCommit)]) -> Ending {
+fn ending(flow: &Runner, list: &Checklist, done: &[(usize, TaskCommit)]) -> Ending {
     let text = if done.is_empty() {
         list.text().trim_end().to_owned()
     } else {
@@ -103,11 +103,11 @@ pub(crate) fn is_git_step(pattern: &Pattern, path: &Path) -> bool {
 }
 
 /// The path of the n-th draft of the plan.
-pub(crate) fn drafted(n: u32) -> Path {
-    Path::first("plan").then(n)
+pub(crate) fn draft_path(n: u32) -> Path {
+    Path::root("plan").join(n)
 }
 
 /// The path of a task.
-pub(crate) fn task_place(id: &str) -> Path {
+pub(crate) fn task_path(id: &str) -> Path {
     task::path_of(id)
 }

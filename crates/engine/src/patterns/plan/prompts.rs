@@ -9,7 +9,7 @@ use segno_core::step::Path;
 use super::review::Review;
 use super::task::Job;
 use crate::context::Fence;
-use crate::flow::Flow;
+use crate::steps::Runner;
 
 /// How many characters of the issue each task shows.
 const ISSUE_CHARS: usize = 500;
@@ -22,7 +22,7 @@ const COMMIT_BODY_CHARS: usize = 2_000;
 pub(super) const PLAN_SHAPE: &str = "Answer with the plan as a Markdown checklist: for each task a line `- [ ] T1: TITLE`, where a task needs others `- [ ] T3: TITLE (after T1, T2)`, and below it, indented by two spaces, what whoever does it must know. Each task is done by someone who has not seen the others, and becomes one commit, so make it whole and testable by itself. Change no files.";
 
 /// A fence mark that no author of the texts can predict.
-fn fence(flow: &Flow, path: &Path, texts: &[&str]) -> Fence {
+fn fence(flow: &Runner, path: &Path, texts: &[&str]) -> Fence {
     let session = flow.session.to_string();
     let mut fields = vec![session.as_bytes(), path.as_str().as_bytes()];
     fields.extend(texts.iter().map(|text| text.as_bytes()));
@@ -31,7 +31,7 @@ fn fence(flow: &Flow, path: &Path, texts: &[&str]) -> Fence {
 
 /// The prompt for a plan; `objection` is the rejected plan, and the reason.
 pub(super) fn planner(
-    flow: &Flow,
+    flow: &Runner,
     path: &Path,
     issue: &str,
     objection: Option<(&str, &str)>,
@@ -57,7 +57,12 @@ pub(super) fn planner(
 }
 
 /// The prompt for a task; `feedback` says why the previous attempt was rejected.
-pub(super) fn task(flow: &Flow, path: &Path, job: &Job<'_>, feedback: Option<&[String]>) -> String {
+pub(super) fn task(
+    flow: &Runner,
+    path: &Path,
+    job: &Job<'_>,
+    feedback: Option<&[String]>,
+) -> String {
     let (plan, wanted) = (job.plan_so_far(), task_text(job));
     let comments = feedback.map(bullet_list).unwrap_or_default();
     let issue = truncate(&job.plan.issue, ISSUE_CHARS);
@@ -84,7 +89,13 @@ pub(super) fn task(flow: &Flow, path: &Path, job: &Job<'_>, feedback: Option<&[S
 }
 
 /// The prompt for a review.
-pub(super) fn review(flow: &Flow, path: &Path, job: &Job<'_>, report: &str, diff: &str) -> String {
+pub(super) fn review(
+    flow: &Runner,
+    path: &Path,
+    job: &Job<'_>,
+    report: &str,
+    diff: &str,
+) -> String {
     let (wanted, report) = (task_text(job), truncate(report, REPORT_CHARS));
     let fence = fence(flow, path, &[&wanted, &report, diff]);
     let changes = if diff.trim().is_empty() {

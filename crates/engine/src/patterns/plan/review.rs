@@ -18,7 +18,7 @@ const SEVERITIES: [&str; 4] = ["none", "minor", "major", "critical"];
 pub(super) const SHAPE: &str = "Answer with JSON: {\"approved\": <true or false>, \"severity\": \"none\" | \"minor\" | \"major\" | \"critical\", \"comments\": [\"<what must change, and where>\"]}.";
 
 /// Parses the review in an answer.
-pub(crate) fn review_in(text: &str) -> Result<Review, String> {
+pub(crate) fn parse_review(text: &str) -> Result<Review, String> {
     let found = find_json(text, |value| value.get("approved").is_some());
     let found = found.ok_or("it has no {\"approved\": …}")?;
     let Value::Bool(approved) = found["approved"] else {
@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn review_approves_or_lists_changes() {
-        let review = review_in("Fine.\n```json\n{\"approved\": true}\n```").unwrap();
+        let review = parse_review("Fine.\n```json\n{\"approved\": true}\n```").unwrap();
         assert!(review.approved && review.severity == "none" && review.comments.is_empty());
         let text = r#"{"approved": false, "severity": "major", "comments": ["a.rs: no test"]}"#;
-        let review = review_in(text).unwrap();
+        let review = parse_review(text).unwrap();
         assert!(!review.approved && review.severity == "major");
         assert_eq!(review.comments, ["a.rs: no test"]);
         for text in [
@@ -78,7 +78,7 @@ mod tests {
             r#"{"approved": true, "severity": "awful"}"#,
             r#"{"approved": true, "comments": "none"}"#,
         ] {
-            assert!(review_in(text).is_err(), "{text}");
+            assert!(parse_review(text).is_err(), "{text}");
         }
     }
 }

@@ -1,21 +1,21 @@
 //! Runs one task: work, review, revisions, commit.
 
-use segno_core::agent::Conduct;
+use segno_core::agent::AccessMode;
 use segno_core::step::Path;
-use segno_core::worktree::{Deed, Made as Committed};
+use segno_core::worktree::{CommitOutcome as Committed, CommitRequest};
 use serde_json::json;
 
-use super::decision::{Decision, YES_OR_NO, decide};
+use super::decision::{Decision, YES_OR_NO, parse_decision};
 use super::draft::ask_human;
 use super::prompts;
-use super::repository::{TaskCommit, made};
-use super::review::{Review, SHAPE, review_in};
+use super::repository::{TaskCommit, parse_commit};
+use super::review::{Review, SHAPE, parse_review};
 use crate::answers::Answer;
 use crate::error::Error;
-use crate::flow::{Flow, Input, Question};
 use crate::patterns::structured_output::{StructuredQuestion, Wording, ask_structured};
 use crate::scope::Scope;
 use crate::spec::{Approve, Plan};
+use crate::steps::{Input, Question, Runner};
 use crate::work::checklist::{Checklist, Task};
 
 /// How many bytes of the diff a reviewer sees.
@@ -40,7 +40,7 @@ pub(super) struct Job<'a> {
 
 /// The path of a task.
 pub(super) fn path_of(id: &str) -> Path {
-    Path::first("tasks").then(id)
+    Path::root("tasks").join(id)
 }
 
 impl Job<'_> {
@@ -58,12 +58,12 @@ impl Job<'_> {
     }
 
     /// Runs the task until its result is committed.
-    pub(super) async fn run(&self, flow: &Flow) -> Result<TaskCommit, Error> {
+    pub(super) async fn run(&self, flow: &Runner) -> Result<TaskCommit, Error> {
         // Agents remember nothing of other tasks.
         let scope = flow.scope.remembering([]);
         let mut feedback: Option<Vec<String>> = None;
         for round in 1.. {
-            let prefix = path_of(&self.task().id).then(round);
+            let prefix = path_of(&self.task().id).join(round);
             let done = self
                 .run_worker(flow, &prefix, feedback.as_deref(), &scope)
                 .await?;
@@ -91,38 +91,38 @@ impl Job<'_> {
                 }
             }
             let answer = self.commit(flow, &flow.text(done).await?).await?;
-            return Ok(made(&flow.text(answer).await?));
+            return Ok(parse_commit(&flow.text(answer).await?));
         }
         unreachable!("a person is asked until it is approved")
     }
 
     async fn run_worker(
         &self,
-        flow: &Flow,
+        flow: &Runner,
         prefix: &Path,
         feedback: Option<&[String]>,
         scope: &Scope,
     ) -> Result<Answer, Error> {
-        let path = prefix.then("work");
+        let path = prefix.join("work");
         let question = Question {
             input: Input::Text(prompts::task(flow, &path, self, feedback)),
             path,
             agent: &self.plan.agent,
             scope,
             tools: None,
-            conduct: Conduct::Work,
+            access: AccessMode::ReadWrite,
         };
         flow.ask(question).await
     }
 
     async fn review(
         &self,
-        flow: &Flow,
+        flow: &Runner,
         prefix: &Path,
         reviewer: &str,
         done: Answer,
     ) -> Result<Review, Error> {
-        let path = prefix.then("review");
+        let path = prefix.join("review");
         let diff = self.diff(flow, REVIEW_DIFF_BYTES).await?;
         let report = flow.text(done).await?;
         let structured = StructuredQuestion {
@@ -133,16 +133,16 @@ impl Job<'_> {
             alone: "the JSON",
             retries: REVIEW_RETRIES,
             scope: &flow.scope.remembering([]),
-            conduct: Conduct::Look,
+            conduct: AccessMode::ReadOnly,
         };
-        let (review, _) = ask_structured(flow, structured, review_in).await?;
+        let (review, _) = ask_structured(flow, structured, parse_review).await?;
         Ok(review)
     }
 
     /// Asks a human: `None` if the task is approved, otherwise what must change.
     async fn ask_approval(
         &self,
-        flow: &Flow,
+        flow: &Runner,
         prefix: &Path,
         done: Answer,
         review: Option<&Review>,
@@ -161,9 +161,9 @@ impl Job<'_> {
         let report = flow.text(done).await?;
         let diff = self.diff(flow, HUMAN_DIFF_BYTES).await?;
         let shown = prompts::approval_context(&report, review, &diff);
-        let path = prefix.then("approval");
+        let path = prefix.join("approval");
         let answer = ask_human(flow, &path, &prompt, &shown, YES_OR_NO).await?;
-        Ok(match decide(&answer) {
+        Ok(match parse_decision(&answer) {
             Decision::Reject(reason) if reason.is_empty() => {
                 Some("A person rejected it and gave no reason.".to_owned())
             }
@@ -172,21 +172,21 @@ impl Job<'_> {
         })
     }
 
-    async fn diff(&self, flow: &Flow, limit: usize) -> Result<String, Error> {
+    async fn diff(&self, flow: &Runner, limit: usize) -> Result<String, Error> {
         let (folder, since) = (flow.workspace.clone(), self.base.to_owned());
-        let diff = flow.world.worktrees.diff(folder, since, limit).await?;
-        Ok(flow.world.redactor.redact(&diff).into_owned())
+        let diff = flow.env.worktrees.diff(folder, since, limit).await?;
+        Ok(flow.env.redactor.redact(&diff).into_owned())
     }
 
     /// Commits the task; `report` is the worker's report.
-    pub(super) async fn commit(&self, flow: &Flow, report: &str) -> Result<Answer, Error> {
+    pub(super) async fn commit(&self, flow: &Runner, report: &str) -> Result<Answer, Error> {
         let task = self.task();
         let whole = format!("{}: {}", task.id, task.title);
         let subject: String = whole.chars().take(SUBJECT_CHARS).collect();
         let cut = subject.len() < whole.len();
         let body = [cut.then_some(whole.as_str()), Some(report.trim())];
         let body: Vec<&str> = body.into_iter().flatten().collect();
-        let deed = Deed {
+        let deed = CommitRequest {
             folder: flow.workspace.clone(),
             since: self.base.to_owned(),
             body: prompts::commit_body(&body.join("\n\n")),
@@ -202,14 +202,14 @@ impl Job<'_> {
         };
         let description = format!("commit {whole}");
         let operation = async {
-            Ok(match flow.world.worktrees.commit(deed).await? {
+            Ok(match flow.env.worktrees.commit(deed).await? {
                 Committed::Commit(commit) => json!({"commit": commit}),
-                Committed::Others(commit) => json!({"commit": commit, "by": "others"}),
-                Committed::Nothing => json!({"commit": null}),
+                Committed::OthersCommitted(commit) => json!({"commit": commit, "by": "others"}),
+                Committed::NothingChanged => json!({"commit": null}),
             }
             .to_string())
         };
-        flow.run_git_step(&path_of(&task.id).then("commit"), &description, operation)
+        flow.run_git_step(&path_of(&task.id).join("commit"), &description, operation)
             .await
     }
 }

@@ -1,6 +1,6 @@
 //! `evaluator_optimizer`: drafts, until one reaches the score.
 
-use super::step::{self, Person};
+use super::step::{self, HumanQuestion};
 use crate::spec::cursor::Cursor;
 use crate::spec::fields::Keys;
 
@@ -31,7 +31,7 @@ pub struct Evaluator {
     /// The prompt for the next draft, a template.
     pub revise_prompt: Option<String>,
     /// Asks a human about a draft below the score.
-    pub review_gate: Option<Person>,
+    pub review_gate: Option<HumanQuestion>,
 }
 
 pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Evaluator {

@@ -100,7 +100,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Graph {
 
 fn node(cursor: &Cursor<'_>, agents: &[&str]) -> Step {
     if step::is_person(cursor) {
-        return Step::Person(step::person(&cursor.fields(&PERSON_KEYS)));
+        return Step::Human(step::person(&cursor.fields(&PERSON_KEYS)));
     }
     let fields = cursor.fields(&NODE_KEYS);
     Step::Agent(AgentStep {

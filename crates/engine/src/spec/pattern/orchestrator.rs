@@ -1,6 +1,6 @@
 //! `orchestrator_workers`: an agent assigns tasks to workers, in rounds.
 
-use super::step::{self, Person, Step};
+use super::step::{self, HumanQuestion, Step};
 use crate::spec::cursor::Cursor;
 use crate::spec::fields::Keys;
 use crate::spec::tools::list;
@@ -36,9 +36,9 @@ pub struct Orchestrator {
     /// Replaces the tools of the worker's agent.
     pub worker_tools: Option<Vec<String>>,
     /// Asks a human about the tasks before they start.
-    pub decomposition_review: Option<Person>,
+    pub decomposition_review: Option<HumanQuestion>,
     /// Asks a human about the results before they are combined.
-    pub reduce_review: Option<Person>,
+    pub reduce_review: Option<HumanQuestion>,
     /// Combines the results.
     pub reduce: Option<Step>,
     pub writeup: Option<Step>,

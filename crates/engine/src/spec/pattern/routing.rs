@@ -1,6 +1,6 @@
 //! `routing`: an agent chooses which steps follow.
 
-use super::step::{self, Person, Step};
+use super::step::{self, HumanQuestion, Step};
 use crate::spec::cursor::Cursor;
 use crate::spec::fields::Keys;
 
@@ -26,7 +26,7 @@ pub struct Routing {
     /// How often the router is asked again after an answer that names no route.
     pub max_retries: u32,
     /// Asks a human about the choice.
-    pub review: Option<Person>,
+    pub review: Option<HumanQuestion>,
     pub routes: Vec<Route>,
 }
 

@@ -50,7 +50,7 @@ const BOTH_KEYS: Keys = Keys {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     Agent(AgentStep),
-    Person(Person),
+    Human(HumanQuestion),
 }
 
 impl Step {
@@ -58,7 +58,7 @@ impl Step {
     pub fn agent(&self) -> &str {
         match self {
             Step::Agent(step) => &step.agent,
-            Step::Person(_) => "hitl",
+            Step::Human(_) => "hitl",
         }
     }
 }
@@ -77,7 +77,7 @@ pub struct AgentStep {
 
 /// A question to a human.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Person {
+pub struct HumanQuestion {
     /// The question, verbatim.
     pub prompt: String,
     /// Shown with the question, a template.
@@ -93,7 +93,7 @@ pub struct Person {
 /// Reads a step of either kind.
 pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Step {
     if is_person(cursor) {
-        return Step::Person(person(&cursor.fields(&PERSON_KEYS)));
+        return Step::Human(person(&cursor.fields(&PERSON_KEYS)));
     }
     let keys = if cursor.has("type") {
         cursor.invalid("is either a step with an `agent` or one with a `type`, never both");
@@ -123,7 +123,7 @@ pub(super) fn is_person(cursor: &Cursor<'_>) -> bool {
 }
 
 /// Reads a question to a human, where agents are not allowed.
-pub(super) fn review(cursor: &Cursor<'_>) -> Person {
+pub(super) fn review(cursor: &Cursor<'_>) -> HumanQuestion {
     let fields = cursor.fields(&REVIEW_KEYS);
     let mut review = person(&fields);
     if let Some(validation) = fields.get("validation") {
@@ -149,14 +149,14 @@ pub(super) fn review(cursor: &Cursor<'_>) -> Person {
 }
 
 /// Reads the fields of a question to a human, from a block whose table has them.
-pub(super) fn person(fields: &Fields<'_>) -> Person {
+pub(super) fn person(fields: &Fields<'_>) -> HumanQuestion {
     if let Some(kind) = fields.get("type") {
         match kind.single_line().as_str() {
             "hitl" | "" => {}
             other => kind.unknown("the only `type` of a step is `hitl`", other, ["hitl"]),
         }
     }
-    Person {
+    HumanQuestion {
         prompt: fields.read("prompt", |cursor| cursor.text()),
         context_display: fields
             .get("context_display")

@@ -84,7 +84,7 @@ fn task<'a>(cursor: &Cursor<'a>, agents: &[&str]) -> (Task, Vec<Cursor<'a>>) {
     let person = step::is_person(cursor);
     let fields = cursor.fields(if person { &PERSON_KEYS } else { &TASK_KEYS });
     let step = if person {
-        Step::Person(step::person(&fields))
+        Step::Human(step::person(&fields))
     } else {
         Step::Agent(AgentStep {
             agent: fields.read("agent", |cursor| step::agent(&cursor, agents)),

@@ -74,7 +74,7 @@ fn problems_are_reported_with_their_lines() {
         problems_of("- [ ] T1: a (after T1)\n"),
         ["line 1: waits for itself: T1 → T1"]
     );
-    let long = "x".repeat(LONGEST + 1);
+    let long = "x".repeat(MAX_BYTES + 1);
     assert_eq!(
         problems_of(&long),
         ["line 1: a plan has at most 1048576 bytes"]

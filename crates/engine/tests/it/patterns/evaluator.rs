@@ -86,5 +86,8 @@ async fn invalid_score_is_requested_once_more() {
     }
     let harness = harness("default: {text: splendid}");
     let error = harness.run(&spec(DRAFTS, "")).await.unwrap_err();
-    assert!(matches!(error, Error::Unusable { times: 2, .. }), "{error}");
+    assert!(
+        matches!(error, Error::UnusableAnswer { times: 2, .. }),
+        "{error}"
+    );
 }

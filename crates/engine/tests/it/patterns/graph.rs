@@ -38,7 +38,7 @@ async fn endless_loop_stops_at_max_iterations() {
     let harness = harness("answers: [{agent: b, text: redo}]\ndefault: {text: x}");
     let error = harness.run(&spec(LOOP, "")).await.unwrap_err();
     assert!(
-        matches!(&error, Error::Loop { node, visits: 3, .. } if node == "draft"),
+        matches!(&error, Error::TooManyVisits { node, visits: 3, .. } if node == "draft"),
         "{error}"
     );
     assert_eq!(harness.started_steps().len(), 6);

@@ -43,7 +43,10 @@ async fn orchestrator_assigns_rounds_until_no_task_is_left() {
 async fn plan_that_is_not_a_list_is_retried_twice() {
     let harness = harness("default: {text: Let us begin.}");
     let error = harness.run(&spec(ROUNDS, "")).await.unwrap_err();
-    assert!(matches!(error, Error::Unusable { times: 3, .. }), "{error}");
+    assert!(
+        matches!(error, Error::UnusableAnswer { times: 3, .. }),
+        "{error}"
+    );
     assert_eq!(
         harness.started_steps(),
         [

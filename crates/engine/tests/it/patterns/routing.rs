@@ -41,7 +41,10 @@ async fn answer_without_a_route_is_retried() {
 async fn failed_router_is_not_asked_again_on_resume() {
     let harness = harness("default: {text: maybe}");
     let error = harness.run(&spec(ROUTES, "")).await.unwrap_err();
-    assert!(matches!(error, Error::Unusable { times: 2, .. }), "{error}");
+    assert!(
+        matches!(error, Error::UnusableAnswer { times: 2, .. }),
+        "{error}"
+    );
     harness.resume().await.unwrap_err();
     assert_eq!(harness.started_steps(), [""; 0]);
 }

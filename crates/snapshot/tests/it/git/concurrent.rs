@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use segno_snapshot::scope::{Evidence, Rules};
-use segno_snapshot::{Request, Restore, Vault};
+use segno_snapshot::{Request, Restore, SnapshotStore};
 
 use super::{capture, repository_with_commit};
 use crate::fixture::FROZEN_CLOCK;
@@ -29,7 +29,7 @@ fn work(sandbox: &Sandbox, packs: bool, done: &AtomicBool) {
 /// Captures and restores the workspace. Returns whether it was flagged as unstable, and what git
 /// fsck reports.
 fn capture_and_restore(sandbox: &Sandbox, round: usize) -> (bool, Result<(), String>) {
-    let store = Vault::open(&sandbox.path("vault")).unwrap();
+    let store = SnapshotStore::open(&sandbox.path("vault")).unwrap();
     let scope = Evidence::new(sandbox.root(), Rules::default());
     let root = sandbox.root();
     let request = Request {

@@ -125,7 +125,7 @@ fn repository_cannot_start_a_program() {
             fs::read_to_string(&trace).unwrap()
         );
     }
-    let set_aside = |path: &str| restored.set_aside.contains(&PathBuf::from(path));
+    let set_aside = |path: &str| restored.disarmed.contains(&PathBuf::from(path));
     assert!(set_aside(".git/config"));
     assert!(set_aside(".git/hooks/post-checkout"));
     assert!(!into.join(".git/hooks").exists());
@@ -208,7 +208,7 @@ fn untrusted_rebase_commands_are_not_run() {
     let kept = capture(&sandbox);
     let (into, restored) = restore(&sandbox, &kept, Trust::Content);
     let todo = PathBuf::from(".git/rebase-merge/git-rebase-todo");
-    assert!(restored.set_aside.contains(&todo), "{restored:?}");
+    assert!(restored.disarmed.contains(&todo), "{restored:?}");
     fs::write(into.join("first"), "both\n").unwrap();
     sandbox.git(&into, &["add", "first"]);
     sandbox.try_git(&into, &["rebase", "--continue"]);

@@ -87,6 +87,6 @@ fn borrowed_objects_are_reported() {
     ];
     sandbox.git("", &args);
     let kept = capture(&sandbox);
-    let trouble = kept.repository("shared").trouble.clone().unwrap();
+    let trouble = kept.repository("shared").error.clone().unwrap();
     assert!(trouble.contains(remote.to_str().unwrap()), "{trouble}");
 }

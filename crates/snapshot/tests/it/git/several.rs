@@ -117,7 +117,7 @@ fn worktree_without_its_repository_is_standalone() {
         let sandbox = Sandbox::new();
         let main = worktree_of(&sandbox, init);
         let kept = capture(&sandbox);
-        assert!(kept.repository("").outside.is_some());
+        assert!(kept.repository("").external_git_dir.is_some());
         let before = git_outputs(&sandbox, &sandbox.root());
         // On another machine, the repository is missing.
         fs::rename(&main, sandbox.path("gone")).unwrap();

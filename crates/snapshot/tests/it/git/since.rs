@@ -55,7 +55,7 @@ fn changes_since_a_commit_are_listed() {
     let began = rev(&sandbox, "");
     let since = |commit: &str| {
         let kept = capture_since(&sandbox, Some(commit));
-        kept.repository("").since.clone()
+        kept.repository("").session_changes.clone()
     };
     let nothing = since(&began).unwrap();
     assert_eq!((nothing.files, nothing.names), (0, Vec::<String>::new()));
@@ -88,7 +88,7 @@ fn unknown_since_commit_is_harmless() {
         let kept = capture_since(&sandbox, Some(since));
         let repository = kept.repository("");
         assert_eq!(
-            (&repository.since, &repository.trouble),
+            (&repository.session_changes, &repository.error),
             (&None, &None),
             "{since}"
         );

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use segno_testkit::model::{Call, Script, Turn};
-use segno_testkit::programs::{Agent, Workshop};
+use segno_testkit::programs::{Agent, AgentFixture};
 
 use crate::disk::Disk;
 use crate::figures::{Bar, Row, Samples, Table, millis};
@@ -44,8 +44,8 @@ fn steps(plan: &Plan, agent: Agent, pause: Duration, disk: &mut Disk, table: &mu
     let script = script(pause);
     let prompt = format!("Do the task. {}", script.marker());
     let marker = script.marker();
-    let workshop = Workshop::new(&plan.segno, [script], "all");
-    let spec = workshop.task(&format!("provider: {}", agent.provider()), &marker);
+    let workshop = AgentFixture::new(&plan.segno, [script], "all");
+    let spec = workshop.write_task(&format!("provider: {}", agent.provider()), &marker);
     let words = ["run", spec.to_str().unwrap()];
     // The first run of each creates files that the later runs find.
     timed(workshop.command(&words), "");
@@ -75,7 +75,7 @@ fn steps(plan: &Plan, agent: Agent, pause: Duration, disk: &mut Disk, table: &mu
 }
 
 /// Runs the CLI agent without segno, with the arguments that segno uses.
-fn run_bare(workshop: &Workshop, agent: Agent, prompt: &str, round: usize) -> f64 {
+fn run_bare(workshop: &AgentFixture, agent: Agent, prompt: &str, round: usize) -> f64 {
     let id = format!("--session-id=be0c0000-0000-4000-8000-{round:012}");
     let system = format!("--append-system-prompt={SYSTEM}");
     match agent {
@@ -106,12 +106,12 @@ fn run_bare(workshop: &Workshop, agent: Agent, prompt: &str, round: usize) -> f6
 
 /// A command that starts the agent by the same name as segno: the name may refer to a script that
 /// starts another program, and that takes time, too.
-fn agent_command(workshop: &Workshop, agent: Agent, words: &[&str]) -> Command {
-    let mut command = Command::new(agent.word());
+fn agent_command(workshop: &AgentFixture, agent: Agent, words: &[&str]) -> Command {
+    let mut command = Command::new(agent.cli_name());
     command.args(words).env_clear();
-    let environment = workshop.stage.environment().iter();
+    let environment = workshop.agent_sandbox.environment().iter();
     command.envs(environment.map(|(name, value)| (name, value)));
-    command.current_dir(workshop.stage.work());
+    command.current_dir(workshop.agent_sandbox.work());
     command
 }
 
@@ -135,9 +135,12 @@ fn timed(mut command: Command, input: &str) -> f64 {
 
 /// A hook that leaves its note, compared with a process that does nothing.
 fn hooks(plan: &Plan, disk: &mut Disk, table: &mut Table) {
-    let workshop = Workshop::new(&plan.segno, [], "all");
+    let workshop = AgentFixture::new(&plan.segno, [], "all");
     let home = workshop.sandbox.home();
-    let transcript = workshop.stage.home().join(".claude/projects/x/y.jsonl");
+    let transcript = workshop
+        .agent_sandbox
+        .home()
+        .join(".claude/projects/x/y.jsonl");
     let event = serde_json::json!({
         "session_id": "be0c0000-0000-4000-8000-000000000001",
         "transcript_path": transcript,

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use segno_core::store::{Batch, Journal, New, Sessions};
+use segno_core::store::{Batch, Journal, NewSession, Sessions};
 
 use crate::disk::Disk;
 use crate::figures::{Row, Samples, Table, millis};
@@ -68,7 +68,7 @@ fn samples(times: &[Duration]) -> Samples {
 }
 
 /// Appends the batches one after the other through the store; returns how long each took.
-fn appends(folder: &Path, new: New, batches: Vec<Batch>) -> Vec<Duration> {
+fn appends(folder: &Path, new: NewSession, batches: Vec<Batch>) -> Vec<Duration> {
     let store = parts::store(folder);
     parts::runtime().block_on(async {
         store.create(new).await.unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn write(sandbox: &Sandbox, steps: usize) {
         &format!("default: {{text: \"{answer}\", usage: {usage}}}\n"),
     );
     let runtime = "{provider: scripted, script: answers.yaml}";
-    sandbox.write("chain.yaml", &sandbox::chain(runtime, steps));
+    sandbox.write("chain.yaml", &sandbox::chain_spec(runtime, steps));
 }
 
 /// The results of one length, in milliseconds per step.
@@ -219,7 +219,7 @@ fn traced(plan: &Plan, steps: usize) -> Traced {
     write(&sandbox, steps);
     let report = sandbox.work().join("syncs");
     let mut strace = Command::new("strace");
-    sandbox.furnish(&mut strace);
+    sandbox.set_env(&mut strace);
     strace
         .args([
             "-f",
@@ -235,7 +235,7 @@ fn traced(plan: &Plan, steps: usize) -> Traced {
         .stderr(Stdio::null());
     let traced = strace.status().is_ok_and(|status| status.success());
     if !traced {
-        sandbox.segno(&["run", "chain.yaml"]).good();
+        sandbox.segno(&["run", "chain.yaml"]).expect_success();
     }
     let count = |report: String| -> f64 {
         let rows = report.lines().filter(|line| line.contains("sync"));

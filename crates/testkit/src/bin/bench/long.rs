@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::time::Instant;
 
-use segno_core::journal::{Entry, Event};
+use segno_core::journal::{Event, JournalEvent};
 use segno_core::state::State;
-use segno_core::store::{Batch, Folded, Journal, Sessions};
-use segno_engine::{World, doctor, history};
-use segno_testkit::journal::{Pen, step_finished, step_started};
+use segno_core::store::{Batch, CachedState, Journal, Sessions};
+use segno_engine::{Env, doctor, history};
+use segno_testkit::journal::{JournalBuilder, step_finished, step_started};
 use segno_testkit::sandbox::Sandbox;
 
 use crate::disk::Disk;
@@ -39,7 +39,9 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         let env = parts::env(parts::store(&root));
         open.push(millis(begun.elapsed()));
         let begun = Instant::now();
-        let state = runtime.block_on(history::look(&env, session)).unwrap();
+        let state = runtime
+            .block_on(history::load_state(&env, session))
+            .unwrap();
         read.push(millis(begun.elapsed()));
         assert_eq!(
             state.head.seq.0, events as u64,
@@ -51,7 +53,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
             (&["sessions", "list", "--all"][..], &mut list),
         ] {
             let begun = Instant::now();
-            let said = sandbox.segno(words).good();
+            let said = sandbox.segno(words).expect_success();
             samples.push(millis(begun.elapsed()));
             assert!(said.stdout.contains("long"), "{words:?}: {}", said.stdout);
         }
@@ -74,7 +76,9 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let times = if plan.quick { 3 } else { 2 };
     let full = (0..times).map(|_| {
         let begun = Instant::now();
-        let (state, done) = runtime.block_on(history::open(&env, session)).unwrap();
+        let (state, done) = runtime
+            .block_on(history::load_verified(&env, session))
+            .unwrap();
         assert_eq!(state.finished, done.len() as u64, "what is done is found");
         millis(begun.elapsed())
     });
@@ -88,12 +92,12 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
 }
 
 /// Checks that the session built here is one that the engine would build: `doctor` finds nothing.
-fn verify(runtime: &tokio::runtime::Runtime, env: &World, events: usize, table: &mut Table) {
+fn verify(runtime: &tokio::runtime::Runtime, env: &Env, events: usize, table: &mut Table) {
     log_progress("  verifying it");
     let begun = Instant::now();
-    let report = runtime.block_on(doctor::examine(env, |_, _| ())).unwrap();
+    let report = runtime.block_on(doctor::verify(env, |_, _| ())).unwrap();
     assert_eq!(report.findings, [], "the session that was made is sound");
-    assert_eq!(report.entries, events as u64, "all of it was read");
+    assert_eq!(report.events, events as u64, "all of it was read");
     table.note(format!(
         "doctor verified the session of {events} events in {:.1} s and found nothing",
         begun.elapsed().as_secs_f64()
@@ -104,7 +108,7 @@ fn verify(runtime: &tokio::runtime::Runtime, env: &World, events: usize, table: 
 /// is as old as it can be.
 pub(crate) fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
     let store = parts::store(root);
-    let mut journal = Pen::new(1);
+    let mut journal = JournalBuilder::new(1);
     let mut state = State::empty(journal.session);
     let new = journal.create("long");
     fold(&mut state, &new.batch);
@@ -129,7 +133,7 @@ pub(crate) fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
             fold(&mut state, &batch);
             batch.spec_digest = state.spec_digest;
             if count == FOLD_EVERY {
-                batch.folded = Some(Folded {
+                batch.cached_state = Some(CachedState {
                     head: state.head,
                     version: State::VERSION,
                     body: serde_json::to_string(&state).unwrap(),
@@ -145,7 +149,7 @@ pub(crate) fn make(root: &Path, events: usize) -> segno_core::id::SessionId {
 fn fold(state: &mut State, batch: &Batch) {
     let mut head = batch.expected;
     for record in &batch.records {
-        let entry: Entry = head.open(record).unwrap();
+        let entry: JournalEvent = head.open(record).unwrap();
         head = entry.head();
         state.apply(&entry).unwrap();
     }

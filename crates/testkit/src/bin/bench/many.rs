@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use segno_core::store::{Batch, Journal, New, Sessions};
+use segno_core::store::{Batch, Journal, NewSession, Sessions};
 
 use crate::disk::Disk;
 use crate::figures::{Bar, Row, Samples, Table};
@@ -41,7 +41,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
 }
 
 /// One task per session, one store. Returns how long all of it took.
-fn concurrently(folder: &Path, new: Vec<New>, work: Vec<Vec<Batch>>) -> Duration {
+fn concurrently(folder: &Path, new: Vec<NewSession>, work: Vec<Vec<Batch>>) -> Duration {
     let store = Arc::new(parts::store(folder));
     parts::runtime().block_on(async {
         for new in new {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::redact::Redactor;
-use segno_core::store::{Batch, New};
+use segno_core::store::{Batch, NewSession};
 use segno_core::time::Timestamp;
 use segno_engine::spec::Provider;
-use segno_engine::{Drivers, World};
+use segno_engine::{Drivers, Env};
 use segno_store::{Home, LocalDisk, Sqlite};
 use segno_testkit::clock::Seeded;
-use segno_testkit::journal::{Pen, TTL, owner, step_finished, step_started};
+use segno_testkit::journal::{JournalBuilder, TTL, owner, step_finished, step_started};
 
 pub(crate) fn store(folder: &Path) -> Sqlite {
     let home = Home::open(folder.join("home"), Arc::new(LocalDisk)).unwrap();
@@ -21,13 +21,13 @@ pub(crate) fn store(folder: &Path) -> Sqlite {
 }
 
 /// An environment for reading sessions, not for running any.
-pub(crate) fn env(store: Sqlite) -> World {
-    World {
-        people: Arc::new(segno_engine::Nobody),
-        exporter: Arc::new(segno_engine::Untold),
-        snapshots: Arc::new(segno_core::snapshot::Nowhere),
+pub(crate) fn env(store: Sqlite) -> Env {
+    Env {
+        human: Arc::new(segno_engine::NoHuman),
+        exporter: Arc::new(segno_engine::NoExporter),
+        snapshots: Arc::new(segno_core::snapshot::NoSnapshots),
         worktrees: Arc::new(segno_core::worktree::NoGit),
-        storage: None,
+        remote: None,
         retention: segno_engine::retention::Retention::default(),
         store: Arc::new(store),
         clock: Arc::new(SystemClock(Instant::now())),
@@ -59,8 +59,8 @@ pub(crate) fn answer(step: usize) -> String {
 
 /// A session that has started its first step, and the batches that follow: each one finishes a step
 /// and starts the next, as the engine does.
-pub(crate) fn session(number: u8, steps: usize) -> (New, Vec<Batch>) {
-    let mut journal = Pen::new(number);
+pub(crate) fn session(number: u8, steps: usize) -> (NewSession, Vec<Batch>) {
+    let mut journal = JournalBuilder::new(number);
     let mut new = journal.create(&format!("session-{number}"));
     // The first step starts with the session, so that all batches have the same shape.
     let first = journal.batch([step_started("steps/0")]);
@@ -102,13 +102,17 @@ impl Processes for NoProcesses {
         Liveness::Gone
     }
 
-    fn end(&self, _: &Owner) -> std::io::Result<()> {
+    fn kill(&self, _: &Owner) -> std::io::Result<()> {
         Ok(())
     }
 }
 
 impl Drivers for NoProcesses {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<segno_engine::Speaker, segno_engine::Error> {
+    fn driver(
+        &self,
+        _: &Provider,
+        _: &Path,
+    ) -> Result<segno_engine::AgentDriver, segno_engine::Error> {
         Err(segno_engine::Error::Unreadable {
             path: "agents".into(),
             reason: "nothing is run here".into(),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use segno_engine::brief;
+use segno_engine::resume_context;
 use segno_testkit::sandbox::Sandbox;
 
 use crate::disk::Disk;
@@ -147,13 +147,18 @@ fn resume_contexts(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         let begun = Instant::now();
         let brief = runtime.block_on(async {
             let summary = env.store.summary(session).await.unwrap();
-            brief::gather(&env, summary).await.unwrap().brief()
+            resume_context::collect(&env, summary)
+                .await
+                .unwrap()
+                .compile()
         });
         compiled.push(millis(begun.elapsed()));
         assert!(brief.text().contains("## Next"));
         drop(env);
         let begun = Instant::now();
-        sandbox.segno(&["context", &session.to_string()]).good();
+        sandbox
+            .segno(&["context", &session.to_string()])
+            .expect_success();
         shown.push(millis(begun.elapsed()));
     }
     let of = |what: &str| format!("{EVENTS} events: {what}");

@@ -23,7 +23,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         chain::write(&sandbox, STEPS);
         let killed_at = kill_at(&sandbox, STEPS / 2);
         let begun = Instant::now();
-        sandbox.segno(&["--version"]).good();
+        sandbox.segno(&["--version"]).expect_success();
         started.push(millis(begun.elapsed()));
         let begun = Instant::now();
         let mut child = spawn(&sandbox, &["resume", "--json"]);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use segno_testkit::model::ModelServer;
-use segno_testkit::programs::{Stage, modules};
+use segno_testkit::programs::{AgentSandbox, modules};
 use serde_json::{Map, Value};
 
 /// How much of texts and lists is kept.
@@ -77,7 +77,7 @@ pub(crate) struct Neutralizer {
 }
 
 impl Neutralizer {
-    pub(crate) fn new(stage: &Stage, server: &ModelServer) -> Self {
+    pub(crate) fn new(stage: &AgentSandbox, server: &ModelServer) -> Self {
         let port = server.host().rsplit(':').next().unwrap().to_owned();
         let root = stage.root().display().to_string();
         // How Claude Code derives folder names from paths.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use segno_testkit::model::{Call, Fault, ModelServer, Often, Script, Turn, Usage, standard};
-use segno_testkit::programs::{Agent, Client, Line, Program, Running, Stage};
-use segno_testkit::sandbox::until;
+use segno_testkit::model::{Call, Fault, FaultRepeat, ModelServer, Script, Turn, Usage, standard};
+use segno_testkit::programs::{Agent, AgentSandbox, Client, Line, Program, Running};
+use segno_testkit::sandbox::wait_until;
 use serde_json::{Value, json};
 
 use crate::GoldenFolder;
@@ -30,14 +30,14 @@ pub(crate) fn shared(golden: &GoldenFolder, agent: Agent) {
 /// A stage with its server, and the neutralizer for both.
 struct Recording {
     server: ModelServer,
-    stage: Stage,
+    stage: AgentSandbox,
     neutralizer: Neutralizer,
 }
 
 impl Recording {
     fn new(scripts: impl IntoIterator<Item = Script>) -> Self {
         let server = ModelServer::scripted(scripts);
-        let stage = Stage::new(&server);
+        let stage = AgentSandbox::new(&server);
         let neutralizer = Neutralizer::new(&stage, &server);
         Self {
             server,
@@ -55,7 +55,7 @@ impl Recording {
             lines,
         );
         let session = agent.session(lines);
-        if let Some(record) = agent.record(&self.stage, &session) {
+        if let Some(record) = agent.transcript_path(&self.stage, &session) {
             let kind = match agent {
                 Agent::Claude => "transcript",
                 Agent::Codex => "rollout",
@@ -68,7 +68,9 @@ impl Recording {
 
 fn normal(golden: &GoldenFolder, agent: Agent) {
     let mut recording = Recording::new([standard()]);
-    let (_, lines) = agent.start(&recording.stage, &standard().marker()).end();
+    let (_, lines) = agent
+        .start(&recording.stage, &standard().marker())
+        .read_to_end();
     recording.write(golden, agent, "normal", &lines);
 }
 
@@ -89,11 +91,16 @@ fn interruptible_script() -> Script {
 /// transcript.
 fn run_until_command(recording: &Recording, agent: Agent) -> (Running, String) {
     let mut running = agent.start(&recording.stage, &interruptible_script().marker());
-    running.until(|line| agent.named(line).is_some());
+    running.read_until(|line| agent.session_id_in(line).is_some());
     let session = agent.session(running.seen());
-    until("the command runs and is written down", || {
-        let runs = recording.stage.signs().contains(&"slow".to_owned());
-        runs && agent.kept(&recording.stage, &session).contains("sleep 1")
+    wait_until("the command runs and is written down", || {
+        let runs = recording
+            .stage
+            .started_commands()
+            .contains(&"slow".to_owned());
+        runs && agent
+            .read_transcript(&recording.stage, &session)
+            .contains("sleep 1")
     });
     (running, session)
 }
@@ -103,8 +110,10 @@ fn killed(golden: &GoldenFolder, agent: Agent) {
     let (running, session) = run_until_command(&recording, agent);
     let lines = running.kill();
     recording.write(golden, agent, "killed", &lines);
-    until("nothing runs", || recording.stage.processes().is_empty());
-    let (_, lines) = agent.resume(&recording.stage, &session, "Go on.").end();
+    wait_until("nothing runs", || recording.stage.processes().is_empty());
+    let (_, lines) = agent
+        .resume(&recording.stage, &session, "Go on.")
+        .read_to_end();
     recording.write(golden, agent, "resumed", &lines);
 }
 
@@ -112,16 +121,18 @@ fn stopped(golden: &GoldenFolder, agent: Agent, name: &str, signal: Signal) {
     let mut recording = Recording::new([interruptible_script()]);
     let (running, _) = run_until_command(&recording, agent);
     running.signal(signal);
-    let (_, lines) = running.end();
+    let (_, lines) = running.read_to_end();
     recording.write(golden, agent, name, &lines);
-    until("nothing runs", || recording.stage.processes().is_empty());
+    wait_until("nothing runs", || recording.stage.processes().is_empty());
 }
 
 fn failed(golden: &GoldenFolder, agent: Agent, name: &str, fault: Fault) {
     let first = Turn::say("It begins well.").call(Call::write("a.txt", "a\n"));
-    let script = Script::new(name, [first, Turn::fail(fault, Often::Always)]);
+    let script = Script::new(name, [first, Turn::fail(fault, FaultRepeat::Always)]);
     let mut recording = Recording::new([script.clone()]);
-    let (_, lines) = agent.start(&recording.stage, &script.marker()).end();
+    let (_, lines) = agent
+        .start(&recording.stage, &script.marker())
+        .read_to_end();
     recording.write(golden, agent, name, &lines);
 }
 
@@ -140,7 +151,7 @@ pub(crate) fn background(golden: &GoldenFolder) {
     let mut recording = Recording::new([script.clone()]);
     let (_, lines) = Agent::Claude
         .start(&recording.stage, &script.marker())
-        .end();
+        .read_to_end();
     recording.write(golden, Agent::Claude, "background", &lines);
 }
 
@@ -162,7 +173,9 @@ pub(crate) fn delegated(golden: &GoldenFolder) {
         ],
     );
     let mut recording = Recording::new([above.clone(), below]);
-    let (_, lines) = Agent::Claude.start(&recording.stage, &above.marker()).end();
+    let (_, lines) = Agent::Claude
+        .start(&recording.stage, &above.marker())
+        .read_to_end();
     recording.write(golden, Agent::Claude, "delegated", &lines);
     let record = recording.stage.transcript(Agent::SESSION).unwrap();
     let folder = record.with_extension("").join("subagents");
@@ -191,14 +204,14 @@ pub(crate) fn compacted(golden: &GoldenFolder) {
     let mut recording = Recording::new([script.clone()]);
     Agent::Claude
         .start(&recording.stage, &script.marker())
-        .end();
+        .read_to_end();
     let (_, lines) = Agent::Claude
         .resume(&recording.stage, Agent::SESSION, "/compact")
-        .end();
+        .read_to_end();
     golden.write("compacted.stream.jsonl", &mut recording.neutralizer, &lines);
     let (_, lines) = Agent::Claude
         .resume(&recording.stage, Agent::SESSION, "Go on.")
-        .end();
+        .read_to_end();
     recording.write(golden, Agent::Claude, "compacted-resumed", &lines);
 }
 
@@ -219,7 +232,9 @@ pub(crate) fn compacted_codex(golden: &GoldenFolder) {
         ],
     );
     let mut recording = Recording::new([script.clone()]);
-    let (_, lines) = Agent::Codex.start(&recording.stage, &script.marker()).end();
+    let (_, lines) = Agent::Codex
+        .start(&recording.stage, &script.marker())
+        .read_to_end();
     recording.write(golden, Agent::Codex, "compacted", &lines);
 }
 
@@ -235,5 +250,8 @@ pub(crate) fn adapter(golden: &GoldenFolder, program: Program) {
     };
     let lines: Vec<Value> = client.seen().iter().map(line).collect();
     golden.write("normal.duplex.jsonl", &mut recording.neutralizer, &lines);
-    assert_eq!(recording.server.paid("standard").len(), standard().turns());
+    assert_eq!(
+        recording.server.paid_turns("standard").len(),
+        standard().turns()
+    );
 }

@@ -33,8 +33,8 @@ mod strike;
 mod trial;
 
 pub use plan::{strikes, strikes_again};
-pub use scene::{Run, Scene};
-pub use strike::{Again, Blow, Strike, StrikeTime, Victim};
+pub use scene::{Run, StepFixture};
+pub use strike::{Again, Strike, StrikeSignal, StrikeTime, Victim};
 pub use trial::{Outcome, RESUMES, attempt, attempt_all};
 
 pub use super::tally::{Tally, explain};

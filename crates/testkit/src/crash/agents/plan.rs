@@ -1,6 +1,6 @@
 //! Plans the strikes.
 
-use super::strike::{Again, Blow, COMMANDS, Strike, StrikeTime, Victim};
+use super::strike::{Again, COMMANDS, Strike, StrikeSignal, StrikeTime, Victim};
 use crate::clock::Seeded;
 use crate::model::standard;
 use crate::programs::Agent;
@@ -10,8 +10,10 @@ const RUN: u64 = 2_500;
 
 /// `count` strikes with one signal at one agent, the same for the same seed: every kind of instant
 /// and both victims in turn, and the rest at random.
-pub fn strikes(agent: Agent, strike_signal: Blow, count: usize, seed: u64) -> Vec<Strike> {
-    let index = Blow::ALL.iter().position(|known| *known == strike_signal);
+pub fn strikes(agent: Agent, strike_signal: StrikeSignal, count: usize, seed: u64) -> Vec<Strike> {
+    let index = StrikeSignal::ALL
+        .iter()
+        .position(|known| *known == strike_signal);
     let index = index.unwrap_or_default() as u64 * 2 + u64::from(agent == Agent::Codex);
     let rng = Seeded::new(seed.wrapping_mul(6).wrapping_add(index));
     let victims = [Victim::Segno, Victim::Program];
@@ -31,7 +33,12 @@ pub fn strikes_again(agent: Agent, count: usize, seed: u64) -> Vec<Strike> {
     let index = 6 + u64::from(agent == Agent::Codex);
     let rng = Seeded::new(seed.wrapping_mul(8).wrapping_add(index));
     let victims = [Victim::Segno, Victim::Segno, Victim::Program];
-    let strike_signals = [Blow::Kill, Blow::Kill, Blow::Terminate, Blow::Interrupt];
+    let strike_signals = [
+        StrikeSignal::Kill,
+        StrikeSignal::Kill,
+        StrikeSignal::Terminate,
+        StrikeSignal::Interrupt,
+    ];
     let strike = |number: usize| Strike {
         agent,
         victim: victims[number % victims.len()],
@@ -84,11 +91,14 @@ mod tests {
 
     #[test]
     fn strikes_depend_only_on_the_seed() {
-        let drawn = |seed| strikes(Agent::Claude, Blow::Kill, 30, seed);
+        let drawn = |seed| strikes(Agent::Claude, StrikeSignal::Kill, 30, seed);
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
         let hits = |victim| drawn(1).iter().filter(|one| one.victim == victim).count();
         assert_eq!((hits(Victim::Segno), hits(Victim::Program)), (15, 15));
-        assert_ne!(drawn(1), strikes(Agent::Claude, Blow::Terminate, 30, 1));
+        assert_ne!(
+            drawn(1),
+            strikes(Agent::Claude, StrikeSignal::Terminate, 30, 1)
+        );
     }
 }

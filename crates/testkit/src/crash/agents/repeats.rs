@@ -16,7 +16,7 @@ const MAX_IN_FLIGHT: usize = 2;
 impl Trial<'_> {
     /// Checks whether turns were paid for again although the journal had them.
     pub(super) fn check_turns(&mut self, journal: &[(String, Value)]) {
-        let paid = self.scene.server.paid("standard");
+        let paid = self.scene.server.paid_turns("standard");
         let processes = processes(journal);
         let last = standard().turns() - 1;
         for turn in 0..=last {
@@ -56,7 +56,7 @@ impl Trial<'_> {
     pub(super) fn check_strategies(&mut self, journal: &[(String, Value)]) {
         let first = processes(journal).into_iter().next().unwrap_or_default();
         let far = first.contains("[standard:3]");
-        let rungs = &self.outcome.rungs;
+        let rungs = &self.outcome.strategies;
         let gave_up = far && rungs.iter().any(|rung| rung == "compiled");
         // An agent that resumes and dies before it says anything is assumed to have failed on its
         // own transcript: this cannot be distinguished from an agent that was struck.
@@ -76,7 +76,7 @@ impl Trial<'_> {
     /// the answer to its transcript, so its last actions may be unknown, and the model is asked
     /// again.
     pub(super) fn is_whole(&self, left: &BTreeMap<String, String>) -> bool {
-        let paid = self.scene.server.paid("standard");
+        let paid = self.scene.server.paid_turns("standard");
         let mut left = left.clone();
         let log = left.get("log.txt").cloned().unwrap_or_default();
         let mut log: Vec<&str> = log.lines().collect();
@@ -96,7 +96,7 @@ impl Trial<'_> {
 
     /// Checks whether commands were started again although they were done.
     pub(super) fn check_commands(&mut self, seen: &[CommandState]) {
-        let signs = self.scene.stage.signs();
+        let signs = self.scene.agent_sandbox.started_commands();
         let begun =
             |signs: &[String], command: &str| signs.iter().filter(|sign| *sign == command).count();
         for command in COMMANDS {

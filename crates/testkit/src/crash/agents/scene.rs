@@ -11,23 +11,23 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::model::Script;
-use crate::programs::{Agent, Workshop};
+use crate::programs::{Agent, AgentFixture};
 use crate::sandbox::is_overdue;
 
 /// How often conditions are checked.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A workflow of one step, which an agent executes.
-pub struct Scene {
+pub struct StepFixture {
     pub agent: Agent,
-    workshop: Workshop,
+    workshop: AgentFixture,
     spec: PathBuf,
 }
 
-impl Deref for Scene {
-    type Target = Workshop;
+impl Deref for StepFixture {
+    type Target = AgentFixture;
 
-    fn deref(&self) -> &Workshop {
+    fn deref(&self) -> &AgentFixture {
         &self.workshop
     }
 }
@@ -39,25 +39,25 @@ pub struct Run {
     stderr: PathBuf,
 }
 
-impl Scene {
+impl StepFixture {
     /// The binary at `segno`, and an agent whose model answers from a script. The agent may do
     /// everything without approval.
     pub fn new(segno: &Path, agent: Agent, script: Script) -> Self {
         let marker = script.marker();
-        let workshop = Workshop::new(segno, [script], "all");
+        let workshop = AgentFixture::new(segno, [script], "all");
         let runtime = format!(
             "provider: {}, failure_policy: {{wait_min: 0.1}}",
             agent.provider()
         );
         Self {
             agent,
-            spec: workshop.task(&runtime, &marker),
+            spec: workshop.write_task(&runtime, &marker),
             workshop,
         }
     }
 
     /// Starts the workflow.
-    pub fn begin(&self) -> Run {
+    pub fn start_task(&self) -> Run {
         self.start(&["run", self.spec.to_str().unwrap(), "--json"])
     }
 
@@ -79,7 +79,7 @@ impl Scene {
 
     /// The journal: kinds and bodies; empty if there is no session.
     pub fn journal(&self) -> Vec<(String, Value)> {
-        self.records("task")
+        self.journal_records("task")
     }
 
     /// The status of the session; empty if there is none.
@@ -100,22 +100,26 @@ impl Scene {
             let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
             file.is_some_and(|file| file.file_name().is_some_and(|file| file == name))
         };
-        self.stage.processes().into_iter().filter(is_it).min()
+        self.agent_sandbox
+            .processes()
+            .into_iter()
+            .filter(is_it)
+            .min()
     }
 
     /// Waits until a condition holds. Returns whether it did in time, and before `run` ended.
-    pub fn until(&self, run: &mut Run, mut condition: impl FnMut(&Run) -> bool) -> bool {
+    pub fn wait_until(&self, run: &mut Run, mut condition: impl FnMut(&Run) -> bool) -> bool {
         let mut over = false;
         wait_until(|| {
-            over = run.is_over();
+            over = run.has_ended();
             over || condition(run)
         }) && !over
     }
 
     /// The processes that are still running, after they had time to end.
     pub fn orphans(&self) -> Vec<u32> {
-        wait_until(|| self.stage.processes().is_empty());
-        self.stage.processes()
+        wait_until(|| self.agent_sandbox.processes().is_empty());
+        self.agent_sandbox.processes()
     }
 }
 
@@ -125,21 +129,21 @@ impl Run {
         self.child.id()
     }
 
-    pub fn said(&self) -> String {
+    pub fn stdout(&self) -> String {
         fs::read_to_string(&self.stdout).unwrap_or_default()
     }
 
-    pub fn told(&self) -> String {
+    pub fn stderr(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
     /// Whether it has ended.
-    pub fn is_over(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits for its end; kills it if that takes too long.
-    pub fn end(&mut self) -> ExitStatus {
+    pub fn wait(&mut self) -> ExitStatus {
         if !wait_until(|| self.child.try_wait().unwrap().is_some()) {
             let _ = self.child.kill();
         }

@@ -17,7 +17,7 @@ pub enum Victim {
 
 /// The signal of a strike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Blow {
+pub enum StrikeSignal {
     /// SIGKILL: no process can handle it.
     Kill,
     /// SIGTERM: requests an orderly end.
@@ -26,7 +26,7 @@ pub enum Blow {
     Interrupt,
 }
 
-impl Blow {
+impl StrikeSignal {
     pub const ALL: [Self; 3] = [Self::Kill, Self::Terminate, Self::Interrupt];
 
     pub const fn signal(self) -> Signal {
@@ -108,7 +108,7 @@ pub(super) const COMMAND_TURNS: [usize; 3] = [1, 4, 7];
 pub struct Strike {
     pub agent: Agent,
     pub victim: Victim,
-    pub strike_signal: Blow,
+    pub strike_signal: StrikeSignal,
     pub time: StrikeTime,
     /// A second strike, at the resume.
     pub again: Option<Again>,
@@ -118,7 +118,7 @@ pub struct Strike {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Again {
     pub victim: Victim,
-    pub strike_signal: Blow,
+    pub strike_signal: StrikeSignal,
     pub time: StrikeTime,
 }
 
@@ -157,7 +157,7 @@ impl fmt::Display for Again {
 
 impl fmt::Display for Strike {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.agent.word(), self.first())?;
+        write!(f, "{}/{}", self.agent.cli_name(), self.first())?;
         match &self.again {
             Some(again) => write!(f, "+{again}"),
             None => Ok(()),
@@ -173,7 +173,7 @@ impl FromStr for Again {
         let [victim, strike_signal, time] = words[..] else {
             return Err(());
         };
-        let strike_signal = Blow::ALL
+        let strike_signal = StrikeSignal::ALL
             .into_iter()
             .find(|known| known.word() == strike_signal);
         let victim = match victim {
@@ -200,7 +200,9 @@ impl FromStr for Strike {
             )
         };
         let (agent, rest) = text.split_once('/').ok_or_else(unknown)?;
-        let agent = Agent::ALL.into_iter().find(|known| known.word() == agent);
+        let agent = Agent::ALL
+            .into_iter()
+            .find(|known| known.cli_name() == agent);
         let mut parts = rest.split('+').map(str::parse);
         let first: Again = parts.next().ok_or_else(unknown)?.map_err(|()| unknown())?;
         let again = parts.next().transpose().map_err(|()| unknown())?;

@@ -7,8 +7,8 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
-use super::scene::{Run, Scene, send};
-use super::strike::{Again, Blow, COMMANDS, Strike, StrikeTime, Victim};
+use super::scene::{Run, StepFixture, send};
+use super::strike::{Again, COMMANDS, Strike, StrikeSignal, StrikeTime, Victim};
 use crate::crash::tally::{Counted, run_jobs};
 use crate::crash::trial::{Hit, Violation};
 use crate::model::{Ending, Purpose, drafts, files, standard};
@@ -29,7 +29,7 @@ pub struct Outcome {
     /// How many strikes hit a process.
     pub struck: u64,
     /// The resume strategies that were used, in order.
-    pub rungs: Vec<String>,
+    pub strategies: Vec<String>,
     /// Turns that were in flight when the strike came, and were paid for again.
     pub in_flight: u64,
     /// Last turns of a process that had not ended, which were paid for again.
@@ -43,7 +43,7 @@ pub struct Outcome {
     /// Temporary files that the agent was about to rename, and left behind.
     pub drafts: u64,
     /// The violations found; empty if all guarantees hold.
-    pub wrongs: Vec<Violation>,
+    pub violations: Vec<Violation>,
 }
 
 impl Outcome {
@@ -52,20 +52,20 @@ impl Outcome {
             strike: *strike,
             hit: Hit::Missed,
             struck: 0,
-            rungs: Vec::new(),
+            strategies: Vec::new(),
             in_flight: 0,
             last_again: 0,
             begun_again: 0,
             repaired_turns: 0,
             gave_up: 0,
             drafts: 0,
-            wrongs: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
     /// Whether all guarantees hold.
     pub fn is_good(&self) -> bool {
-        self.wrongs.is_empty()
+        self.violations.is_empty()
     }
 }
 
@@ -93,7 +93,7 @@ impl Counted for Outcome {
             ..
         } = self.strike;
         let what = again.map_or(strike_signal.name(), |_| "struck twice");
-        format!("agents: {} {what}", agent.word())
+        format!("agents: {} {what}", agent.cli_name())
     }
 
     fn notation(&self) -> String {
@@ -104,15 +104,18 @@ impl Counted for Outcome {
         self.hit
     }
 
-    fn wrongs(&self) -> &[Violation] {
-        &self.wrongs
+    fn violations(&self) -> &[Violation] {
+        &self.violations
     }
 
     fn count(&self, add: &mut dyn FnMut(&'static str, u64)) {
         let is_stuck = |wrong: &Violation| matches!(wrong, Violation::Stuck(_));
         add("struck again", self.struck.saturating_sub(1));
-        add("completed", u64::from(!self.wrongs.iter().any(is_stuck)));
-        for rung in &self.rungs {
+        add(
+            "completed",
+            u64::from(!self.violations.iter().any(is_stuck)),
+        );
+        for rung in &self.strategies {
             let column = match rung.as_str() {
                 "native" => "natively",
                 "repaired" => "repaired",
@@ -160,12 +163,12 @@ fn attempt_once(segno: &Path, strike: &Strike) -> Outcome {
         StrikeTime::Stream { .. } => standard().slowly(CHUNK_PAUSE),
         _ => standard(),
     };
-    let scene = Scene::new(segno, strike.agent, script);
+    let scene = StepFixture::new(segno, strike.agent, script);
     let mut trial = Trial {
         scene: &scene,
         outcome: Outcome::new(strike),
     };
-    let seen = vec![trial.strike(&mut scene.begin(), strike.first())];
+    let seen = vec![trial.strike(&mut scene.start_task(), strike.first())];
     let seen = trial.resume(seen);
     trial.check(&seen);
     trial.outcome
@@ -179,13 +182,13 @@ pub(super) struct CommandState {
 }
 
 pub(super) struct Trial<'a> {
-    pub(super) scene: &'a Scene,
+    pub(super) scene: &'a StepFixture,
     pub(super) outcome: Outcome,
 }
 
 impl Trial<'_> {
     pub(super) fn wrong(&mut self, wrong: Violation) {
-        self.outcome.wrongs.push(wrong);
+        self.outcome.violations.push(wrong);
     }
 
     /// Waits for the instant, strikes, and waits until segno has ended. Returns the state just
@@ -199,27 +202,27 @@ impl Trial<'_> {
         let struck = self.wait_for(run, time);
         let seen = CommandState {
             done: self.done(),
-            begun: self.scene.stage.signs(),
+            begun: self.scene.agent_sandbox.started_commands(),
         };
         let struck = struck
             && match victim {
-                Victim::Segno => !run.is_over() && send(run.id(), strike_signal.signal()),
+                Victim::Segno => !run.has_ended() && send(run.id(), strike_signal.signal()),
                 Victim::Program => {
                     let program = self.scene.program();
                     program.is_some_and(|pid| send(pid, strike_signal.signal()))
                 }
             };
-        if struck && (victim, strike_signal) == (Victim::Segno, Blow::Interrupt) {
-            let announced = |run: &Run| run.told().contains("stopping after this step");
-            if self.scene.until(run, announced) {
+        if struck && (victim, strike_signal) == (Victim::Segno, StrikeSignal::Interrupt) {
+            let announced = |run: &Run| run.stderr().contains("stopping after this step");
+            if self.scene.wait_until(run, announced) {
                 send(run.id(), strike_signal.signal());
             }
         }
-        let ended = run.end();
+        let ended = run.wait();
         if struck {
             self.judge_end(ended, run, with);
         } else if !ended.success() {
-            let what = format!("nobody was struck, and it failed: {ended} {}", run.told());
+            let what = format!("nobody was struck, and it failed: {ended} {}", run.stderr());
             self.wrong(Violation::Stuck(what));
         }
         self.check_orphans();
@@ -236,23 +239,27 @@ impl Trial<'_> {
             })
         };
         let (come, ms) = match time {
-            StrikeTime::Stream { turn, ms } => (scene.until(run, |_| turn_is(turn, |_| true)), ms),
+            StrikeTime::Stream { turn, ms } => {
+                (scene.wait_until(run, |_| turn_is(turn, |_| true)), ms)
+            }
             StrikeTime::Between { turn, ms } => {
                 let whole = |ending| ending == Ending::Whole;
-                (scene.until(run, |_| turn_is(turn, whole)), ms)
+                (scene.wait_until(run, |_| turn_is(turn, whole)), ms)
             }
             StrikeTime::Tool { command, ms } => {
                 let sign = COMMANDS[command].to_owned();
                 (
-                    scene.until(run, |_| scene.stage.signs().contains(&sign)),
+                    scene.wait_until(run, |_| {
+                        scene.agent_sandbox.started_commands().contains(&sign)
+                    }),
                     ms,
                 )
             }
             StrikeTime::Opened { ms } => {
-                let opened = |run: &Run| run.said().contains("\"agent_opened\"");
-                (scene.until(run, opened), ms)
+                let opened = |run: &Run| run.stdout().contains("\"agent_opened\"");
+                (scene.wait_until(run, opened), ms)
             }
-            StrikeTime::Random { ms } => (scene.until(run, |_| scene.program().is_some()), ms),
+            StrikeTime::Random { ms } => (scene.wait_until(run, |_| scene.program().is_some()), ms),
         };
         thread::sleep(Duration::from_millis(ms));
         come
@@ -274,9 +281,9 @@ impl Trial<'_> {
                 // A signal that comes before segno installs its handler ends it like any program.
                 let unheard = ended.signal() == signal && status == "interrupted";
                 let orderly = match strike_signal {
-                    Blow::Kill => false,
-                    Blow::Terminate => ended.code() == Some(143) && status == "interrupted",
-                    Blow::Interrupt => ended.code() == Some(130) && status == "paused",
+                    StrikeSignal::Kill => false,
+                    StrikeSignal::Terminate => ended.code() == Some(143) && status == "interrupted",
+                    StrikeSignal::Interrupt => ended.code() == Some(130) && status == "paused",
                 };
                 (Hit::Segno, unheard || orderly)
             }
@@ -290,7 +297,7 @@ impl Trial<'_> {
         }
         self.outcome.struck += u64::from(hit != Hit::Missed);
         if !fine {
-            let what = format!("segno ended with {ended}, {status}: {}", run.told());
+            let what = format!("segno ended with {ended}, {status}: {}", run.stderr());
             self.wrong(Violation::Stuck(what));
         }
     }
@@ -309,8 +316,8 @@ impl Trial<'_> {
                 return seen;
             }
             let mut run = self.scene.start(&["resume", "task"]);
-            let ended = run.end();
-            last_error = format!("{ended}: {}", run.told());
+            let ended = run.wait();
+            last_error = format!("{ended}: {}", run.stderr());
         }
         let status = self.scene.status();
         if status != "completed" {
@@ -322,7 +329,7 @@ impl Trial<'_> {
 
     /// Compares the result with what an undisturbed run leaves.
     fn check(&mut self, seen: &[CommandState]) {
-        let work = self.scene.stage.work();
+        let work = self.scene.agent_sandbox.work();
         let left = files(&work);
         self.outcome.drafts = drafts(&work) as u64;
         if !self.is_whole(&left) {
@@ -342,15 +349,15 @@ impl Trial<'_> {
         }
         let opened = journal.iter().filter(|(kind, _)| kind == "agent_opened");
         let rungs = opened.filter_map(|(_, body)| body["rung"].as_str().map(str::to_owned));
-        self.outcome.rungs = rungs.collect();
+        self.outcome.strategies = rungs.collect();
         // An agent that has answered and is about to end may survive the signal.
-        if self.outcome.hit == Hit::Below && self.outcome.rungs.is_empty() {
+        if self.outcome.hit == Hit::Below && self.outcome.strategies.is_empty() {
             self.outcome.hit = Hit::Missed;
         }
         self.check_strategies(&journal);
         self.check_turns(&journal);
         self.check_commands(seen);
-        self.outcome.repaired_turns = self.scene.server.mended("standard").len() as u64;
+        self.outcome.repaired_turns = self.scene.server.repaired_turns("standard").len() as u64;
     }
 
     fn check_orphans(&mut self) {
@@ -362,7 +369,7 @@ impl Trial<'_> {
     /// The commands that are done. Only their log is read: the agent is still running, and other
     /// files come and go.
     fn done(&self) -> BTreeSet<String> {
-        let log = std::fs::read_to_string(self.scene.stage.work().join("log.txt"));
+        let log = std::fs::read_to_string(self.scene.agent_sandbox.work().join("log.txt"));
         let log = log.unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     }

@@ -1,11 +1,11 @@
 //! The adapters of the Agent Client Protocol over both agents.
 
 use segno_testkit::model::{ModelServer, files, standard, standard_files};
-use segno_testkit::programs::{Client, Program, Stage};
+use segno_testkit::programs::{AgentSandbox, Client, Program};
 
 fn plays_the_standard_script(program: Program) {
     let server = ModelServer::scripted([standard()]);
-    let stage = Stage::new(&server);
+    let stage = AgentSandbox::new(&server);
     let mut client = Client::start(&stage, program);
     let session = client.session(&stage);
     let prompt = format!("Do the task. {}", standard().marker());
@@ -14,8 +14,8 @@ fn plays_the_standard_script(program: Program) {
     let said = format!("{:?}", client.seen());
     assert!(said.contains(program.version()), "another version: {said}");
     assert_eq!(files(&stage.work()), standard_files());
-    assert_eq!(server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    assert_eq!(server.mended("standard"), [0; 0]);
+    assert_eq!(server.paid_turns("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(server.repaired_turns("standard"), [0; 0]);
 }
 
 #[test]

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use segno_testkit::model::{Call, Fault, ModelServer, Often, Script, Turn, Usage};
-use segno_testkit::programs::{Agent, Stage};
+use segno_testkit::model::{Call, Fault, FaultRepeat, ModelServer, Script, Turn, Usage};
+use segno_testkit::programs::{Agent, AgentSandbox};
 use serde_json::Value;
 
-fn run_with_fault(agent: Agent, fault: Fault, often: Often) -> (bool, String, Vec<Value>) {
+fn run_with_fault(agent: Agent, fault: Fault, often: FaultRepeat) -> (bool, String, Vec<Value>) {
     let script = Script::new("fails", [Turn::fail(fault, often)]);
     let server = ModelServer::scripted([script.clone()]);
-    let stage = Stage::new(&server);
-    let (status, lines) = agent.start(&stage, &script.marker()).end();
+    let stage = AgentSandbox::new(&server);
+    let (status, lines) = agent.start(&stage, &script.marker()).read_to_end();
     let said = serde_json::to_string(&lines).unwrap();
     (status.success(), said, lines)
 }
@@ -29,7 +29,7 @@ fn every_api_error_ends_the_run_and_is_reported() {
                 ["429", "usage limit"],
             ),
         ] {
-            let (good, said, _) = run_with_fault(agent, fault, Often::Always);
+            let (good, said, _) = run_with_fault(agent, fault, FaultRepeat::Always);
             assert!(!good, "{agent:?} {fault:?} {said}");
             let named = words.iter().any(|word| said.contains(word));
             assert!(named, "{agent:?} {fault:?} {said}");
@@ -41,7 +41,7 @@ fn every_api_error_ends_the_run_and_is_reported() {
 fn single_failure_is_retried() {
     for agent in Agent::ALL {
         for fault in [Fault::Overloaded, Fault::Cut, Fault::HangUp] {
-            let (good, said, _) = run_with_fault(agent, fault, Often::First(1));
+            let (good, said, _) = run_with_fault(agent, fault, FaultRepeat::First(1));
             assert!(good, "{agent:?} {fault:?} {said}");
             assert!(
                 said.contains("It works again."),
@@ -61,8 +61,8 @@ fn agents_report_the_usage_of_an_answer() {
         };
         let script = Script::new("much", [Turn::say("That was much.").using(usage)]);
         let server = ModelServer::scripted([script.clone()]);
-        let stage = Stage::new(&server);
-        let (_, lines) = agent.start(&stage, &script.marker()).end();
+        let stage = AgentSandbox::new(&server);
+        let (_, lines) = agent.start(&stage, &script.marker()).read_to_end();
         let kind = match agent {
             Agent::Claude => "result",
             Agent::Codex => "turn.completed",
@@ -91,10 +91,10 @@ fn failed_call_is_repaired() {
             ],
         );
         let server = ModelServer::scripted([script.clone()]);
-        let stage = Stage::new(&server);
-        let (status, lines) = agent.start(&stage, &script.marker()).end();
+        let stage = AgentSandbox::new(&server);
+        let (status, lines) = agent.start(&stage, &script.marker()).read_to_end();
         assert!(status.success(), "{agent:?} {lines:#?}");
-        assert_eq!(server.mended("mend"), [2], "{agent:?} {lines:#?}");
+        assert_eq!(server.repaired_turns("mend"), [2], "{agent:?} {lines:#?}");
         let text = std::fs::read_to_string(stage.work().join("a.txt")).unwrap();
         assert_eq!(text, "one\n2\n", "{agent:?}");
     }

@@ -3,7 +3,7 @@
 use segno_testkit::model::{
     Answer, Call, ModelServer, Purpose, Script, Turn, files, standard, standard_files,
 };
-use segno_testkit::programs::{Agent, Stage};
+use segno_testkit::programs::{Agent, AgentSandbox};
 
 /// A session that another agent began, as text: after turn 4, whose outcome is unknown.
 const QUOTED_HISTORY: &str = "You take over from another agent. Its task was: [script:standard]\n\
@@ -14,7 +14,7 @@ const QUOTED_HISTORY: &str = "You take over from another agent. Its task was: [s
 fn agent_continues_from_a_quoted_history() {
     for agent in Agent::ALL {
         let server = ModelServer::scripted([standard()]);
-        let stage = Stage::new(&server);
+        let stage = AgentSandbox::new(&server);
         let write = |path: &str, text: &str| {
             let path = stage.work().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -23,13 +23,13 @@ fn agent_continues_from_a_quoted_history() {
         write("plan.md", "# Plan\n\n- [ ] build\n- [ ] check\n");
         write("src/part.txt", "alpha\ndelta\ngamma\n");
         write("log.txt", "place\nslow\n");
-        let (status, lines) = agent.start(&stage, QUOTED_HISTORY).end();
+        let (status, lines) = agent.start(&stage, QUOTED_HISTORY).read_to_end();
         assert!(status.success(), "{agent:?} {lines:#?}");
-        assert_eq!(server.paid("standard"), [5, 6, 7, 8], "{agent:?}");
-        assert_eq!(server.mended("standard")[0], 4, "{agent:?}");
+        assert_eq!(server.paid_turns("standard"), [5, 6, 7, 8], "{agent:?}");
+        assert_eq!(server.repaired_turns("standard")[0], 4, "{agent:?}");
         assert_eq!(files(&stage.work()), standard_files(), "{agent:?}");
         assert_eq!(
-            stage.signs(),
+            stage.started_commands(),
             ["count"],
             "{agent:?}: what was done is not done again"
         );
@@ -47,10 +47,12 @@ fn compacted_conversation_continues_at_its_turn() {
         ],
     );
     let server = ModelServer::scripted([script.clone()]);
-    let stage = Stage::new(&server);
-    Agent::Claude.start(&stage, &script.marker()).end();
+    let stage = AgentSandbox::new(&server);
+    Agent::Claude.start(&stage, &script.marker()).read_to_end();
     for prompt in ["/compact", "Go on."] {
-        let (status, lines) = Agent::Claude.resume(&stage, Agent::SESSION, prompt).end();
+        let (status, lines) = Agent::Claude
+            .resume(&stage, Agent::SESSION, prompt)
+            .read_to_end();
         assert!(status.success(), "{lines:#?}");
     }
     let is_summary = |answer: &Answer| matches!(answer.purpose, Purpose::Summary { .. });
@@ -59,6 +61,6 @@ fn compacted_conversation_continues_at_its_turn() {
         answers.iter().filter(|answer| is_summary(answer)).count(),
         1
     );
-    assert_eq!(server.paid("long"), [0, 1, 2]);
-    assert_eq!(server.mended("long"), [0; 0], "{answers:#?}");
+    assert_eq!(server.paid_turns("long"), [0, 1, 2]);
+    assert_eq!(server.repaired_turns("long"), [0; 0], "{answers:#?}");
 }

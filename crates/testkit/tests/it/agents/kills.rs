@@ -4,8 +4,8 @@ use segno_testkit::model::{
     Call, ModelServer, Outcome, Part, Role, Script, Turn, conversation, files, standard,
     standard_files,
 };
-use segno_testkit::programs::{Agent, Stage};
-use segno_testkit::sandbox::until;
+use segno_testkit::programs::{Agent, AgentSandbox};
+use segno_testkit::sandbox::wait_until;
 
 /// What happens to a command whose agent is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,21 +18,21 @@ enum End {
 
 fn resumes_after_kill_in_command(agent: Agent, end: End) {
     let server = ModelServer::scripted([standard()]);
-    let stage = Stage::new(&server);
+    let stage = AgentSandbox::new(&server);
     let prompt = format!("Do the task. {}", standard().marker());
     let mut running = agent.start(&stage, &prompt);
-    running.until(|line| agent.named(line).is_some());
+    running.read_until(|line| agent.session_id_in(line).is_some());
     let session = agent.session(running.seen());
-    let has_begun = || stage.signs().contains(&"slow".to_owned());
-    until("the command runs and is written down", || {
-        has_begun() && agent.kept(&stage, &session).contains("sleep 1")
+    let has_begun = || stage.started_commands().contains(&"slow".to_owned());
+    wait_until("the command runs and is written down", || {
+        has_begun() && agent.read_transcript(&stage, &session).contains("sleep 1")
     });
     running.kill();
     // Child processes of the agent may outlive it. A resume must wait for them, or kill them.
-    until("nothing runs", || stage.processes().is_empty());
+    wait_until("nothing runs", || stage.processes().is_empty());
     let log = std::fs::read_to_string(stage.work().join("log.txt")).unwrap();
     assert_eq!(log.contains("slow"), end == End::Done, "{log}");
-    let (status, lines) = agent.resume(&stage, &session, "Go on.").end();
+    let (status, lines) = agent.resume(&stage, &session, "Go on.").read_to_end();
     assert!(status.success(), "{status} {lines:#?}");
     assert_eq!(agent.session(&lines), session);
     assert_eq!(files(&stage.work()), standard_files());
@@ -40,10 +40,10 @@ fn resumes_after_kill_in_command(agent: Agent, end: End) {
         End::Done => &["place", "slow", "count"],
         End::CutOff => &["place", "slow", "slow", "count"],
     };
-    assert_eq!(stage.signs(), signs);
-    let paid = server.paid("standard");
+    assert_eq!(stage.started_commands(), signs);
+    let paid = server.paid_turns("standard");
     assert_eq!(paid, [0, 1, 2, 3, 4, 5, 6, 7, 8], "{:#?}", server.answers());
-    assert_eq!(server.mended("standard"), [4]);
+    assert_eq!(server.repaired_turns("standard"), [4]);
     let sent = conversation(&server.request("standard", 8).unwrap());
     assert!(sent.contains(&Part::Text(Role::User, prompt)), "{sent:#?}");
     assert!(
@@ -75,25 +75,25 @@ fn agent_killed_mid_answer_gets_the_answer_again() {
             ],
         );
         let server = ModelServer::scripted([script.clone()]);
-        let stage = Stage::new(&server);
+        let stage = AgentSandbox::new(&server);
         let mut running = agent.start(&stage, &script.marker());
-        running.until(|line| agent.named(line).is_some());
+        running.read_until(|line| agent.session_id_in(line).is_some());
         let session = agent.session(running.seen());
         let written = match agent {
             Agent::Claude => "File created successfully",
             Agent::Codex => "Success. Updated the following files",
         };
         // Claude Code prints lines before it writes them to its transcript.
-        until("half is sent and the first turn is written down", || {
-            server.holds("half", 1) && agent.kept(&stage, &session).contains(written)
+        wait_until("half is sent and the first turn is written down", || {
+            server.is_held("half", 1) && agent.read_transcript(&stage, &session).contains(written)
         });
         running.kill();
         server.release("half", 1);
-        let (status, lines) = agent.resume(&stage, &session, "Go on.").end();
+        let (status, lines) = agent.resume(&stage, &session, "Go on.").read_to_end();
         assert!(status.success(), "{agent:?} {status} {lines:#?}");
         let said = serde_json::to_string(&lines).unwrap();
         assert!(said.contains("nothing more."), "{agent:?} {said}");
-        assert_eq!(server.paid("half"), [0, 1, 1], "{agent:?}");
-        assert_eq!(server.mended("half"), [0; 0], "{agent:?}");
+        assert_eq!(server.paid_turns("half"), [0, 1, 1], "{agent:?}");
+        assert_eq!(server.repaired_turns("half"), [0; 0], "{agent:?}");
     }
 }

@@ -7,18 +7,23 @@ use std::process::Command;
 use segno_testkit::model::{
     Ending, ModelServer, Purpose, Script, Turn, files, standard, standard_files,
 };
-use segno_testkit::programs::{Agent, Program, Stage};
+use segno_testkit::programs::{Agent, AgentSandbox, Program};
 
 fn runs_to_the_end(agent: Agent) {
     let server = ModelServer::scripted([standard()]);
-    let stage = Stage::new(&server);
+    let stage = AgentSandbox::new(&server);
     let prompt = format!("Do the task. {}", standard().marker());
-    let (status, lines) = agent.start(&stage, &prompt).end();
+    let (status, lines) = agent.start(&stage, &prompt).read_to_end();
     assert!(status.success(), "{status} {lines:#?}");
     assert_eq!(files(&stage.work()), standard_files(), "{lines:#?}");
-    assert_eq!(server.paid("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    assert_eq!(server.mended("standard"), [0; 0], "{:#?}", server.answers());
-    assert_eq!(stage.signs(), ["place", "slow", "count"]);
+    assert_eq!(server.paid_turns("standard"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(
+        server.repaired_turns("standard"),
+        [0; 0],
+        "{:#?}",
+        server.answers()
+    );
+    assert_eq!(stage.started_commands(), ["place", "slow", "count"]);
     let said = serde_json::to_string(&lines).unwrap();
     assert!(
         said.contains("Done: the plan, three files and a count."),
@@ -34,7 +39,7 @@ fn runs_to_the_end(agent: Agent) {
         "{session}"
     );
     assert!(
-        agent.record(&stage, &session).is_some(),
+        agent.transcript_path(&stage, &session).is_some(),
         "no record of {session}"
     );
 }
@@ -53,8 +58,10 @@ fn the_real_codex_plays_the_standard_script_to_the_end() {
 fn requests_without_a_script_are_not_turns() {
     for agent in Agent::ALL {
         let server = ModelServer::scripted([standard()]);
-        let stage = Stage::new(&server);
-        let (_, lines) = agent.start(&stage, "Say something without a script.").end();
+        let stage = AgentSandbox::new(&server);
+        let (_, lines) = agent
+            .start(&stage, "Say something without a script.")
+            .read_to_end();
         let said = serde_json::to_string(&lines).unwrap();
         assert!(
             said.contains("No script of this server is named."),
@@ -76,7 +83,7 @@ fn requests_without_a_script_are_not_turns() {
 #[test]
 fn agents_are_on_the_path_of_a_stage() {
     let server = ModelServer::scripted([standard()]);
-    let stage = Stage::new(&server);
+    let stage = AgentSandbox::new(&server);
     for (name, program) in [("claude", Program::ClaudeCode), ("codex", Program::Codex)] {
         let said = Command::new("/bin/sh")
             .args(["-c", &format!("{name} --version")])
@@ -122,5 +129,5 @@ fn scripts_work_without_an_agent() {
             "{answer}"
         );
     }
-    assert_eq!(server.paid("words"), [0, 1, 0, 1]);
+    assert_eq!(server.paid_turns("words"), [0, 1, 0, 1]);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use segno_testkit::sandbox::{Said, finish};
+use segno_testkit::sandbox::{ProcessOutput, run_to_end};
 
 use super::{WorkFixture, git};
 use crate::commands::{root, session_statuses};
@@ -22,7 +22,7 @@ exit $code
 
 impl WorkFixture {
     /// Runs segno with that wrapper first on PATH; it kills as `kill` says.
-    fn run_with_killing_git(&self, words: &[&str], kill: &str) -> Said {
+    fn run_with_killing_git(&self, words: &[&str], kill: &str) -> ProcessOutput {
         let root = root(&self.sandbox);
         let bin = root.join("bin");
         let _ = fs::create_dir(&bin);
@@ -34,7 +34,7 @@ impl WorkFixture {
         let mut command: Command = self.sandbox.command(words);
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
         command.env("PATH", path);
-        finish(command)
+        run_to_end(command)
     }
 
     fn git_command_count(&self) -> usize {
@@ -49,7 +49,7 @@ impl WorkFixture {
             Some((_, status)) if status == "completed" => return,
             Some(_) => self.segno(&["resume", "job"]),
         };
-        output.good();
+        output.expect_success();
     }
 
     #[track_caller]
@@ -73,7 +73,7 @@ impl WorkFixture {
 fn kill_after_any_git_command_commits_each_task_once() {
     let words = WorkFixture::args("../crew/PLAN.md", &["--no-review"]);
     let fixture = WorkFixture::new();
-    fixture.run_with_killing_git(&words, "").good();
+    fixture.run_with_killing_git(&words, "").expect_success();
     fixture.assert_done_once("never");
     let commands = fixture.git_command_count();
     assert!(commands > 15, "{commands}");
@@ -100,7 +100,7 @@ fn kill_around_any_effect_commits_each_task_once() {
             let fixture = WorkFixture::new();
             let mut command = fixture.sandbox.command(&words);
             command.env("SEGNO_FAILPOINT", format!("{point}:{visit}"));
-            if !finish(command).crashed() {
+            if !run_to_end(command).crashed() {
                 // The start, two tasks and their commits.
                 assert!(visit > 5, "{point}: {visit}");
                 break;
@@ -123,7 +123,7 @@ fn commit_in_flight_needs_no_user_decision() {
     let spec = format!("{}continuity: {{in_flight: stop}}\n", super::SPEC);
     fixture.write_file("crew.yaml", &spec);
     let words = WorkFixture::args("../crew/PLAN.md", &["--no-review"]);
-    fixture.run_with_killing_git(&words, "").good();
+    fixture.run_with_killing_git(&words, "").expect_success();
     let log = fs::read_to_string(root(&fixture.sandbox).join("git.log")).unwrap();
     let moved = log
         .lines()
@@ -144,7 +144,7 @@ fn half_created_worktree_is_completed_on_resume() {
     let fixture = WorkFixture::new();
     let words = WorkFixture::args("../crew/PLAN.md", &["--no-review"]);
     let output = fixture.run_with_killing_git(&words, "");
-    output.good();
+    output.expect_success();
     let log = fs::read_to_string(root(&fixture.sandbox).join("git.log")).unwrap();
     let add = log
         .lines()

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use segno_testkit::sandbox::{Said, Sandbox, finish};
+use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end};
 use serde_json::Value;
 
 use crate::commands::root;
@@ -131,11 +131,11 @@ impl WorkFixture {
         [&words[..], more].concat()
     }
 
-    pub(super) fn work(&self, what: &str, more: &[&str]) -> Said {
+    pub(super) fn work(&self, what: &str, more: &[&str]) -> ProcessOutput {
         self.sandbox.segno(&Self::args(what, more))
     }
 
-    pub(super) fn segno(&self, words: &[&str]) -> Said {
+    pub(super) fn segno(&self, words: &[&str]) -> ProcessOutput {
         self.sandbox.segno(words)
     }
 
@@ -165,7 +165,7 @@ impl WorkFixture {
     /// The session's plan, from `status --json`.
     #[track_caller]
     pub(super) fn plan(&self) -> Value {
-        let output = self.segno(&["status", "job", "--json"]).good();
+        let output = self.segno(&["status", "job", "--json"]).expect_success();
         output.json().remove(0)["plan"].take()
     }
 
@@ -191,5 +191,5 @@ pub(super) fn git(folder: &Path, words: &[&str]) -> String {
         .env("HOME", "/nonexistent")
         .current_dir(folder)
         .args(words);
-    finish(command).good().stdout
+    run_to_end(command).expect_success().stdout
 }

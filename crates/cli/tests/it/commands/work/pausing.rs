@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::Signal;
-use segno_testkit::sandbox::until;
+use segno_testkit::sandbox::wait_until;
 
 use super::{WorkFixture, git};
 use crate::commands::{Live, root};
@@ -32,7 +32,7 @@ fn three_pauses_and_resumes_do_every_task_once() {
             output.refused(130, &["R0102"]);
         }
     }
-    let shown = fixture.segno(&["status", "job"]).good().stdout;
+    let shown = fixture.segno(&["status", "job"]).expect_success().stdout;
     assert!(
         shown.contains("4 of 4 tasks done on branch segno/job"),
         "{shown}"
@@ -53,7 +53,7 @@ fn pause_in_a_task_waits_for_its_commit() {
     let fixture = WorkFixture::new();
     fixture.write_file("wait.tasks.T1.1.work", "");
     let live = Live::start(&fixture.sandbox, &WorkFixture::args("../crew/PLAN.md", &[]));
-    until("the worker waits", || {
+    wait_until("the worker waits", || {
         fixture.agents_folder().join("waits").exists()
     });
     assert_eq!(
@@ -61,19 +61,19 @@ fn pause_in_a_task_waits_for_its_commit() {
         ("T1".to_owned(), "in_progress".to_owned())
     );
     let pause = Live::start(&fixture.sandbox, &["pause", "job", "-r", "lunch"]);
-    until("it was told", || {
+    wait_until("it was told", || {
         pause.stderr().contains("it stops when task T1 has ended")
             && live
                 .stderr()
                 .contains("asked for a pause; stopping after this task")
     });
     fixture.write_file("go", "");
-    pause.finish().good();
+    pause.finish().expect_success();
     live.finish().refused(130, &["R0102"]);
     assert_eq!(fixture.calls(), ["tasks/T1/1/work", "tasks/T1/1/review"]);
     assert_eq!(fixture.commits(), ["T1: Write a"]);
     assert_eq!(fixture.plan()["next"], "T2");
-    fixture.segno(&["resume", "job"]).good();
+    fixture.segno(&["resume", "job"]).expect_success();
     assert_eq!(
         fixture.calls()[2..],
         ["tasks/T2/1/work", "tasks/T2/1/review"]
@@ -86,11 +86,11 @@ fn ctrl_c_in_a_task_stops_after_its_commit() {
     let fixture = WorkFixture::new();
     fixture.write_file("wait.tasks.T1.1.work", "");
     let live = Live::start(&fixture.sandbox, &WorkFixture::args("../crew/PLAN.md", &[]));
-    until("the worker waits", || {
+    wait_until("the worker waits", || {
         fixture.agents_folder().join("waits").exists()
     });
     live.signal(Signal::INT);
-    until("it was heard", || {
+    wait_until("it was heard", || {
         live.stderr()
             .contains("stopping after this task; Ctrl-C again stops at once")
     });
@@ -105,14 +105,14 @@ fn pause_now_leaves_the_task_to_be_repeated() {
     let fixture = WorkFixture::new();
     fixture.write_file("wait.tasks.T1.1.work", "");
     let live = Live::start(&fixture.sandbox, &WorkFixture::args("../crew/PLAN.md", &[]));
-    until("the worker waits", || {
+    wait_until("the worker waits", || {
         fixture.agents_folder().join("waits").exists()
     });
-    fixture.segno(&["pause", "job", "--now"]).good();
+    fixture.segno(&["pause", "job", "--now"]).expect_success();
     live.finish().refused(130, &["R0102"]);
     assert_eq!(fixture.commits(), Vec::<String>::new());
     fixture.write_file("go", "");
-    fixture.segno(&["resume", "job"]).good();
+    fixture.segno(&["resume", "job"]).expect_success();
     assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
 }
 
@@ -136,7 +136,7 @@ fn failed_task_blocks_its_dependents_until_it_is_fixed() {
     assert_eq!(fixture.plan()["current"], "T1");
     assert_eq!(fixture.calls(), ["tasks/T1/1/work"]);
     fs::remove_file(fixture.agents_folder().join("fail.tasks.T1.1.work")).unwrap();
-    fixture.segno(&["resume", "job"]).good();
+    fixture.segno(&["resume", "job"]).expect_success();
     assert_eq!(fixture.commits(), ["T1: a", "T2: b", "T3: c", "T4: d"]);
 }
 
@@ -148,9 +148,9 @@ fn fork_of_a_checkpoint_continues_with_the_next_task() {
         .refused(130, &["R0102"]);
     let listed = fixture
         .segno(&["checkpoint", "list", "job", "--json"])
-        .good();
+        .expect_success();
     let checkpoint = listed.json()[0]["checkpoint"].as_str().unwrap().to_owned();
-    fixture.segno(&["resume", "job"]).good();
+    fixture.segno(&["resume", "job"]).expect_success();
     let forked = [
         "sessions",
         "fork",
@@ -160,8 +160,8 @@ fn fork_of_a_checkpoint_continues_with_the_next_task() {
         "--name",
         "other",
     ];
-    fixture.segno(&forked).good();
-    fixture.segno(&["resume", "other"]).good();
+    fixture.segno(&forked).expect_success();
+    fixture.segno(&["resume", "other"]).expect_success();
     let copy = root(&fixture.sandbox).join("work-job-other");
     let log = git(&copy, &["log", "--format=%s"]);
     assert_eq!(log, "T2: Write b\nT1: Write a\nBegin\n");

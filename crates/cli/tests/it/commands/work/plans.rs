@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use segno_testkit::sandbox::{finish, wait};
+use segno_testkit::sandbox::{run_to_end, wait_for_output};
 
 use super::{WorkFixture, git};
 
@@ -15,7 +15,7 @@ fn plan_file_becomes_one_commit_per_task() {
     fixture
         .sandbox
         .write("first.txt", "what the person is at\n");
-    let output = fixture.work("../crew/PLAN.md", &[]).good();
+    let output = fixture.work("../crew/PLAN.md", &[]).expect_success();
     assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
     assert_eq!(fixture.changed_files(1), ["T1.txt"]);
     assert_eq!(fixture.changed_files(2), ["T2.txt"]);
@@ -72,13 +72,17 @@ fn tasks_follow_their_dependencies_and_skip_done_ones() {
         "- [ ] last: Close (after b1, a1)\n- [ ] **b1** Second (depends on: a1)\n- [x] a0: Was done\n- [ ] a1: First (after a0)\n",
     );
     // A bare word without a digit is not an id, so the first task is called by its number.
-    let refused = fixture.work("../crew/PLAN.md", &["--plan-only"]).good();
+    let refused = fixture
+        .work("../crew/PLAN.md", &["--plan-only"])
+        .expect_success();
     assert!(
         refused
             .stdout
             .starts_with("- [ ] T1: last: Close (after b1, a1)\n")
     );
-    fixture.work("../crew/PLAN.md", &["--no-review"]).good();
+    fixture
+        .work("../crew/PLAN.md", &["--no-review"])
+        .expect_success();
     let work: Vec<String> = fixture.calls();
     assert_eq!(
         work,
@@ -101,7 +105,7 @@ fn issue_is_planned_and_started_after_approval() {
         .work(issue, &[])
         .refused(19, &["Approve this plan?", "segno answer job"]);
     assert!(fixture.asked("plan/1/planner").contains(issue));
-    let asked = fixture.segno(&["answer", "job"]).good().stdout;
+    let asked = fixture.segno(&["answer", "job"]).expect_success().stdout;
     assert!(asked.contains("- [ ] T2: Write b (after T1)"), "{asked}");
     assert_eq!(fixture.plan()["settled"], false);
     assert_eq!(fixture.calls(), ["plan/1/planner"]);
@@ -110,7 +114,7 @@ fn issue_is_planned_and_started_after_approval() {
         .refused(2, &["R0110"]);
     fixture
         .segno(&["answer", "job", "approve", "--resume"])
-        .good();
+        .expect_success();
     assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
     assert!(fixture.asked("tasks/T1/1/work").contains(issue));
 }
@@ -122,7 +126,7 @@ fn long_issue_is_whole_for_the_planner_and_cut_for_tasks() {
     fixture.write_file("issue.txt", &issue);
     fixture
         .work("../crew/issue.txt", &["--yes", "--no-review"])
-        .good();
+        .expect_success();
     assert!(fixture.asked("plan/1/planner").contains(&issue));
     let part: String = issue.chars().take(500).collect();
     let asked = fixture.asked("tasks/T1/1/work");
@@ -140,7 +144,9 @@ fn rejected_plan_is_remade_with_the_reason() {
     let asked = fixture.asked("plan/2/planner");
     assert!(asked.contains("one task is enough"), "{asked}");
     assert!(asked.contains("- [ ] T2: Write b (after T1)"), "{asked}");
-    fixture.segno(&["answer", "job", "yes", "--resume"]).good();
+    fixture
+        .segno(&["answer", "job", "yes", "--resume"])
+        .expect_success();
     assert_eq!(fixture.commits(), ["T1: Write both"]);
 }
 
@@ -153,7 +159,9 @@ fn valid_plan_of_the_user_replaces_the_planners() {
         .segno(&["answer", "job", round, "--resume"])
         .refused(19, &["waits for itself: A1 → A2 → A1"]);
     let mine = "My plan:\n\n- [ ] A1: one\n- [ ] A2: two (after A1)";
-    fixture.segno(&["answer", "job", mine, "--resume"]).good();
+    fixture
+        .segno(&["answer", "job", mine, "--resume"])
+        .expect_success();
     assert_eq!(fixture.commits(), ["A1: one", "A2: two"]);
     assert_eq!(fixture.calls()[0], "plan/1/planner");
     assert!(!fixture.calls().contains(&"plan/2/planner".to_owned()));
@@ -164,7 +172,7 @@ fn planner_without_a_valid_plan_is_asked_again() {
     let fixture = WorkFixture::new();
     fixture.set_answer("plan/1/planner", "I would rather not.");
     fixture.set_answer("plan/1/planner#2", "- [ ] T1: a (after T9)");
-    fixture.work("Two files", &["--yes"]).good();
+    fixture.work("Two files", &["--yes"]).expect_success();
     assert!(
         fixture
             .asked("plan/1/planner#2")
@@ -181,7 +189,7 @@ fn planner_without_a_valid_plan_is_asked_again() {
 #[test]
 fn plan_only_stops_after_the_plan() {
     let fixture = WorkFixture::new();
-    let output = fixture.work("Two files", &["--plan-only"]).good();
+    let output = fixture.work("Two files", &["--plan-only"]).expect_success();
     assert_eq!(
         output.stdout,
         "- [ ] T1: Write a\n- [ ] T2: Write b (after T1)\n"
@@ -211,7 +219,7 @@ fn a_plan_is_read_from_stdin() {
         .unwrap()
         .write_all(b"1. [ ] Write it\n")
         .unwrap();
-    wait(child).good();
+    wait_for_output(child).expect_success();
     assert_eq!(fixture.commits(), ["T1: Write it"]);
 }
 
@@ -226,7 +234,7 @@ fn a_task_that_changes_nothing_has_no_commit() {
         "script.yaml",
         "ledger: calls.log\nanswers: [{contains: Review what, text: '{\"approved\": true}'}]\ndefault: {text: I looked.}\n",
     );
-    let output = fixture.work("../crew/PLAN.md", &[]).good();
+    let output = fixture.work("../crew/PLAN.md", &[]).expect_success();
     assert!(
         output
             .stdout
@@ -244,7 +252,9 @@ fn a_task_that_changes_nothing_has_no_commit() {
 #[test]
 fn in_place_commits_to_the_current_branch() {
     let fixture = WorkFixture::new();
-    fixture.work("../crew/PLAN.md", &["--in-place"]).good();
+    fixture
+        .work("../crew/PLAN.md", &["--in-place"])
+        .expect_success();
     let work = fixture.sandbox.work();
     let log = git(&work, &["log", "--format=%s", "main"]);
     assert_eq!(log, "T2: Write b\nT1: Write a\nBegin\n");
@@ -263,7 +273,7 @@ fn commits_of_the_agent_are_kept_and_reviewed() {
         "case $SEGNO_STEP in tasks/T1/1/work) git add . && git commit -qm mine;; esac\nif [ -e \"$crew/fail.$step\" ]",
     );
     fixture.write_file("agent.sh", &agent);
-    fixture.work("../crew/PLAN.md", &[]).good();
+    fixture.work("../crew/PLAN.md", &[]).expect_success();
     assert_eq!(fixture.commits(), ["mine", "T2: Write b"]);
     assert!(
         fixture
@@ -300,7 +310,7 @@ fn edited_plan_spec_keeps_its_commits() {
     let work = fixture.sandbox.work();
     let explained = fixture
         .segno(&["explain", "../crew/own.yaml"])
-        .good()
+        .expect_success()
         .stdout;
     assert!(explained.contains("tasks/T2/review: critic"), "{explained}");
     let words = ["run", "../crew/own.yaml", "--out", "../out"];
@@ -309,7 +319,7 @@ fn edited_plan_spec_keeps_its_commits() {
     fixture.write_file("own.yaml", &OWN.replace("You work.", "You work hard."));
     fixture
         .segno(&["resume", "job", "--on-change", "rerun"])
-        .good();
+        .expect_success();
     assert_eq!(
         git(&work, &["log", "--format=%s", "main"]),
         "T2: Write b\nT1: Write a\nBegin\n"
@@ -336,14 +346,14 @@ fn secret_in_an_issue_is_redacted() {
         .sandbox
         .command(&WorkFixture::args(&issue, &["--yes"]));
     command.env("SERVICE_API_KEY", secret);
-    finish(command).good();
+    run_to_end(command).expect_success();
     assert!(fixture.asked("plan/1/planner").contains("is in the code"));
     for step in ["plan/1/planner", "tasks/T1/1/work"] {
         assert!(!fixture.asked(step).contains(secret), "{step}");
     }
     let exported = fixture
         .segno(&["sessions", "export", "job", "-o", "-"])
-        .good();
+        .expect_success();
     assert!(!exported.stdout.contains(secret));
     let log = git(
         &fixture.sandbox.work(),

@@ -60,7 +60,7 @@ fn existing_branch_is_left_unchanged() {
     // If the user did not choose the name, the next free one is used.
     git(&work, &["branch", "segno/two-files"]);
     let words = ["work", "../crew/PLAN.md", "--spec", "../crew/crew.yaml"];
-    fixture.segno(&words).good();
+    fixture.segno(&words).expect_success();
     let log = git(&work, &["log", "--format=%s", "main..segno/two-files-2"]);
     assert_eq!(log, "T2: Write b\nT1: Write a\n");
     assert_eq!(
@@ -91,7 +91,7 @@ fn folder_with_files_is_refused() {
     assert_nothing_started(&fixture);
     fixture
         .work("../crew/PLAN.md", &["--into", "../elsewhere/deep"])
-        .good();
+        .expect_success();
     assert!(
         root(&fixture.sandbox)
             .join("elsewhere/deep/T2.txt")
@@ -149,7 +149,7 @@ fn git_error_fails_the_run_and_resume_continues() {
         .refused(12, &["R0135", "job.lock"]);
     assert_eq!(fixture.commits(), ["T1: Write a"]);
     fs::remove_file(&lock).unwrap();
-    fixture.segno(&["resume", "job"]).good();
+    fixture.segno(&["resume", "job"]).expect_success();
     assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
     assert_eq!(fixture.calls().len(), 4);
 }

@@ -1,0 +1,187 @@
+//! The contract of a CLI agent: an agent that stores its conversations itself.
+//!
+//! Claude Code, Codex and similar CLI agents write transcripts and can resume from them. Transcripts
+//! belong to the vendor: Segno reads them, stores copies and, where one is damaged or missing, writes a
+//! replacement. Segno itself relies only on its journal.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{Answer, Error, Listener, Request};
+use crate::conversation::ConversationItem;
+use crate::conversation::analysis::Unanswered;
+use crate::ports::{Boxed, Random};
+use crate::session::words;
+
+words! {
+    /// Which CLI agent it is.
+    CliAgentKind {
+        #[serde(rename = "claude-code")]
+        ClaudeCode = "claude-code",
+        Codex = "codex",
+        /// An agent that speaks the Agent Client Protocol.
+        Acp = "acp",
+    }
+}
+
+/// Whether a CLI agent starts or resumes a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConversationMode<'a> {
+    /// Starts a conversation, under this id if the CLI agent accepts one.
+    Start { id: &'a str },
+    /// Resumes a conversation.
+    Resume { id: &'a str },
+}
+
+/// A new conversation id: a random UUID, the format that CLI agents accept.
+pub fn new_conversation_id(random: &dyn Random) -> String {
+    let mut bytes = [0; 16];
+    random.fill(&mut bytes);
+    // The version and variant bits of a random UUID.
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    parts.join("-")
+}
+
+/// The usage of a model's context window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextUsage {
+    /// Tokens in the context.
+    pub used: u64,
+    /// The size of the context window in tokens, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+}
+
+impl ContextUsage {
+    /// The percentage from which the user is warned.
+    pub const NEARLY_FULL: u64 = 80;
+    /// The percentage from which the session's policy acts.
+    pub const FULL: u64 = 85;
+
+    /// The used percentage; `None` if the size of the window is unknown.
+    pub fn percent(&self) -> Option<u64> {
+        let window = self.window.filter(|window| *window > 0)?;
+        Some(self.used.saturating_mul(100) / window)
+    }
+}
+
+/// The state of a CLI agent's transcript.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TranscriptState {
+    /// The transcript's size.
+    pub bytes: u64,
+    pub health: Health,
+    /// Tool calls without a known outcome; `None` if only the CLI agent can read the transcript.
+    pub unanswered: Option<Vec<Unanswered>>,
+    /// The ids of the newest messages, calls and results in the transcript
+    /// ([`Said::names`](crate::conversation::Said::names)), if the CLI agent reports the same ids while
+    /// it works. An id that was reported and is not here did not reach the transcript.
+    pub known_ids: Option<Vec<String>>,
+}
+
+/// Whether a transcript can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// The CLI agent can resume from it.
+    Intact,
+    /// Parts of it cannot be parsed: which, as text.
+    Damaged(String),
+    /// None of it can be parsed: why.
+    Unreadable(String),
+    /// It contains no messages.
+    Empty,
+}
+
+/// The stored copy of a transcript.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TranscriptCopy {
+    /// The transcript's bytes.
+    pub transcript: Vec<u8>,
+    /// Files that the CLI agent stores beside it, by name: transcripts of sub-agents.
+    pub sidecars: BTreeMap<String, Vec<u8>>,
+}
+
+impl TranscriptCopy {
+    /// The maximum size of a transcript copy in bytes; also that of all files beside it together.
+    pub const MAX_BYTES: u64 = 256 << 20;
+    /// The maximum number of files beside it.
+    pub const MAX_FILES: usize = 1000;
+}
+
+/// The adapter for a CLI agent that stores its conversations itself.
+///
+/// This trait does not prevent two processes from resuming the same conversation at once: the caller
+/// holds a lease (the CLI agents themselves do not always check).
+pub trait CliAgent: Send + Sync {
+    fn kind(&self) -> CliAgentKind;
+
+    /// Whether the CLI agent starts a conversation under the given id, rather than under an id of its
+    /// own.
+    fn accepts_id(&self) -> bool;
+
+    /// Sends the request and returns the answer when the CLI agent and every process that it started
+    /// have ended. The driver reports the conversation's id before any of its messages; an id other than
+    /// the requested one is an error, and everything after it is ignored. Dropping the future kills the
+    /// CLI agent and every process that it started.
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+        way: ConversationMode<'a>,
+        listener: &'a dyn Listener,
+    ) -> Boxed<'a, Result<Answer, Error>>;
+
+    /// The state of the transcript of a conversation that is to be resumed in `folder`; `None` if there
+    /// is none. Changes nothing.
+    fn transcript_state<'a>(
+        &'a self,
+        id: &'a str,
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<Option<TranscriptState>, Error>>;
+
+    /// Access to its transcripts; `None` if only the CLI agent can read and write them.
+    fn transcript_files(&self) -> Option<&dyn TranscriptFiles>;
+}
+
+/// Operations on transcripts whose format is known.
+pub trait TranscriptFiles: Send + Sync {
+    /// Repairs a damaged transcript: drops what cannot be parsed, and stores the original beside it.
+    /// Returns a description of the repair.
+    fn repair<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<String, Error>>;
+
+    /// The bytes of a transcript, to be stored. Files beside it that exceed the limits are excluded.
+    fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<TranscriptCopy, Error>>;
+
+    /// The state of a stored copy.
+    fn inspect_copy<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<TranscriptState, Error>>;
+
+    /// Writes a stored copy to the CLI agent's own location, as a transcript of `folder` with the id
+    /// `id`, whatever its id was before. If the transcript already exists, it stays unchanged and the
+    /// call fails; files beside it that already exist stay unchanged, too, without an error.
+    fn install<'a>(
+        &'a self,
+        id: &'a str,
+        kept: &'a TranscriptCopy,
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<(), Error>>;
+
+    /// Writes a transcript of a conversation that happened elsewhere, for `folder` and under an unused
+    /// id, so that the CLI agent can resume from it. Returns what is missing in it, as text.
+    fn write_transcript<'a>(
+        &'a self,
+        id: &'a str,
+        entries: &'a [ConversationItem],
+        folder: &'a Path,
+    ) -> Boxed<'a, Result<Vec<String>, Error>>;
+}

@@ -1,0 +1,180 @@
+//! The contract of a remote: an object store in a bucket, or in a folder of another machine.
+//!
+//! A remote knows names and bytes, and nothing of their meaning. An object is never changed; other
+//! content needs another name.
+
+use std::path::Path;
+
+use crate::error::{Diagnose, Kind};
+use crate::ports::Boxed;
+use crate::time::Timestamp;
+
+/// The future that every method of a remote returns.
+pub type Reply<'a, T> = Boxed<'a, Result<T, Error>>;
+
+/// Stores objects by name.
+///
+/// A name consists of segments of letters, digits, `.`, `-` and `_`, joined by `/`; anything else is
+/// [`Error::Name`]. Any number of processes and machines may use one remote at the same time.
+///
+/// Every method retries transient errors by itself, for a bounded time: a busy server, a lost response,
+/// a truncated body. The result is final.
+pub trait Remote: Send + Sync {
+    /// The URL for users, without secrets.
+    fn url(&self) -> &str;
+
+    /// Every object whose name starts with `folder` and a `/`, sorted by name; all objects if `folder`
+    /// is empty. Includes every object that was created before the call.
+    fn list<'a>(&'a self, folder: &'a str) -> Reply<'a, Vec<Object>>;
+
+    /// Reads the whole object. An object longer than `limit` is [`Error::Damaged`].
+    fn read<'a>(&'a self, name: &'a str, limit: u64) -> Reply<'a, Vec<u8>>;
+
+    /// Creates an object with these bytes. It exists completely or not at all, durable when this
+    /// returns. Of any number of concurrent calls for one name, one returns [`Put::New`], and its bytes
+    /// stay.
+    ///
+    /// If the response to the successful call was lost, that caller may also get [`Put::Exists`].
+    fn create<'a>(&'a self, name: &'a str, bytes: Vec<u8>) -> Reply<'a, Put>;
+
+    /// Creates an object from a file whose name identifies its content: an existing object of the same
+    /// name and length counts as equal and is not sent again, one of another length is replaced. It
+    /// exists completely or not at all, durable when this returns.
+    fn upload<'a>(&'a self, name: &'a str, file: &'a Path) -> Reply<'a, Put>;
+
+    /// Writes an object of `length` bytes into an existing empty file. Checks only the length; the
+    /// caller makes the file durable when it renames it to its final name.
+    fn download<'a>(&'a self, name: &'a str, length: u64, file: &'a Path) -> Reply<'a, ()>;
+
+    /// Deletes an object. Deleting a missing object is not an error.
+    fn delete<'a>(&'a self, name: &'a str) -> Reply<'a, ()>;
+}
+
+/// A listed object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    pub name: String,
+    pub length: u64,
+    /// When the object was created, by the remote's clock.
+    pub at: Timestamp,
+}
+
+/// The result of a put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// The object was created.
+    New,
+    /// An object of that name existed.
+    Exists,
+}
+
+/// Why an operation on a remote failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The remote cannot be reached, or cannot answer now.
+    #[error("storage {place} cannot be used: {reason}")]
+    Unavailable { place: String, reason: String },
+    /// The remote refuses this user.
+    #[error("storage {place} refuses: {reason}")]
+    Denied {
+        place: String,
+        /// The remote's message.
+        reason: String,
+    },
+    /// The bucket or folder does not exist.
+    #[error("storage {place} does not exist")]
+    NoSuchRemote { place: String },
+    /// The object does not exist.
+    #[error("storage {place} has no {object}")]
+    Missing { place: String, object: String },
+    /// An object is not what was stored there.
+    #[error("{object} in storage {place} is damaged: {reason}")]
+    Damaged {
+        place: String,
+        object: String,
+        /// How the damage was noticed.
+        reason: String,
+    },
+    /// The URL is not that of a remote.
+    #[error("`{url}` is no storage: {reason}")]
+    Url { url: String, reason: String },
+    /// A name that no object can have. A bug in Segno.
+    #[error("`{0}` cannot be the name of an object")]
+    Name(String),
+    /// A local file could not be read or written.
+    #[error("{place} cannot be carried: {reason}")]
+    File { place: String, reason: String },
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        match self {
+            Error::Unavailable { .. } | Error::File { .. } => Kind::Unavailable,
+            Error::Denied { .. } => Kind::Forbidden,
+            Error::NoSuchRemote { .. } | Error::Missing { .. } => Kind::NotFound,
+            Error::Damaged { .. } => Kind::Damaged,
+            Error::Url { .. } => Kind::Invalid,
+            Error::Name(_) => Kind::Internal,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Error::Unavailable { .. } => "K0301",
+            Error::Denied { .. } => "K0302",
+            Error::NoSuchRemote { .. } => "K0303",
+            Error::Missing { .. } => "K0304",
+            Error::Damaged { .. } => "K0305",
+            Error::Url { .. } => "K0306",
+            Error::Name(_) => "K0307",
+            Error::File { .. } => "K0308",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::Unavailable { .. } => {
+                Some("what was kept here stays; `segno checkpoint push --all` sends it later".into())
+            }
+            Error::Denied { place, .. } if place.starts_with("s3:") => Some(
+                "look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and at what they may do"
+                    .into(),
+            ),
+            Error::NoSuchRemote { place } => Some(match place.strip_prefix("file://") {
+                Some(folder) => format!("`mkdir -m 700 {folder}`, or mount what belongs there"),
+                None => "make the bucket, or mend `storage.url` in config.toml".into(),
+            }),
+            Error::Url { .. } => Some(
+                "`storage.url` in config.toml is `s3://BUCKET/PREFIX` or `file:///FOLDER`".into(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// Whether an object can have this name.
+pub fn is_object_name(name: &str) -> bool {
+    let word = |word: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        !matches!(word, "" | "." | "..") && word.chars().all(allowed)
+    };
+    name.len() <= 512 && name.split('/').all(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_names_cannot_escape() {
+        for good in ["a", "packs/0f", "checkpoints/01J/01K.json", "a..b/c-d_e"] {
+            assert!(is_object_name(good), "{good}");
+        }
+        for bad in [
+            "", "/", "/a", "a/", "a//b", "..", "a/../b", "./a", "a b", "a\0", "a#1", "é",
+        ] {
+            assert!(!is_object_name(bad), "{bad}");
+        }
+        assert!(!is_object_name(&"a".repeat(513)));
+    }
+}

@@ -1,0 +1,272 @@
+//! Chooses the resume strategy: how an agent continues, best strategy first.
+//!
+//! There is one mechanism for every agent and every reason to resume: [`choose`] takes the available
+//! evidence and returns the first strategy that applies, why the better ones do not apply, and what is
+//! lost. A strategy that was tried and failed is not tried again.
+
+use crate::cli_agent::{ContextUsage, Health};
+use crate::session::words;
+
+words! {
+    /// A resume strategy.
+    Strategy {
+        /// The CLI agent resumes from its own transcript, unchanged.
+        Native = "native",
+        /// The CLI agent resumes from its own transcript, after a repair.
+        Repaired = "repaired",
+        /// The CLI agent resumes from a stored copy of its transcript, which is written to the agent's
+        /// own location.
+        #[serde(rename = "rehomed")]
+        Restored = "rehomed",
+        /// The same agent starts a new conversation with a resume context.
+        #[serde(rename = "compiled")]
+        Summarized = "compiled",
+        /// Another agent starts with a resume context.
+        #[serde(rename = "other")]
+        Handoff = "other",
+    }
+}
+
+/// What is known about a conversation before it is resumed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// The CLI agent's own id of the conversation, if it reported one.
+    pub id: Option<String>,
+    /// Whether another agent continues than the one that started.
+    pub other_agent: bool,
+    /// The state of the CLI agent's own transcript; `None` if there is none.
+    pub transcript: Option<Health>,
+    /// Whether a copy of the transcript is stored.
+    pub has_copy: bool,
+    /// The context usage.
+    pub context_usage: Option<ContextUsage>,
+    /// Strategies that were tried and failed, or must not be tried.
+    pub ruled_out: Vec<Strategy>,
+}
+
+/// The chosen strategy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    pub strategy: Strategy,
+    /// Why each better strategy does not apply.
+    pub rejected: Vec<(Strategy, String)>,
+    /// What the agent will no longer know.
+    pub lost: Vec<String>,
+}
+
+/// Returns the first strategy that applies.
+pub fn choose_strategy(evidence: &Evidence) -> Plan {
+    let mut because = Vec::new();
+    for rung in Strategy::ALL {
+        match refusal(*rung, evidence) {
+            None => {
+                return Plan {
+                    strategy: *rung,
+                    lost: lost(*rung, evidence),
+                    rejected: because,
+                };
+            }
+            Some(reason) => because.push((*rung, reason)),
+        }
+    }
+    // Whatever else fails, an agent can receive a resume context from the journal.
+    let rung = if evidence.other_agent {
+        Strategy::Handoff
+    } else {
+        Strategy::Summarized
+    };
+    Plan {
+        strategy: rung,
+        lost: lost(rung, evidence),
+        rejected: because,
+    }
+}
+
+/// Why a strategy does not apply; `None` if it applies.
+fn refusal(rung: Strategy, evidence: &Evidence) -> Option<String> {
+    if evidence.ruled_out.contains(&rung) {
+        return Some("it was tried, and failed".to_owned());
+    }
+    let own = matches!(
+        rung,
+        Strategy::Native | Strategy::Repaired | Strategy::Restored
+    );
+    if own && evidence.other_agent {
+        return Some("another agent goes on".to_owned());
+    }
+    if own && evidence.id.is_none() {
+        return Some("the program told no name for its conversation".to_owned());
+    }
+    if own
+        && let Some(percent) = evidence
+            .context_usage
+            .as_ref()
+            .and_then(ContextUsage::percent)
+        && percent >= ContextUsage::FULL
+    {
+        return Some(format!("{percent} % of the context is used"));
+    }
+    let refused = match (rung, &evidence.transcript) {
+        (Strategy::Native, None) => "the program has no record of it",
+        (Strategy::Native | Strategy::Repaired, Some(Health::Empty)) => {
+            "the program's record is empty"
+        }
+        (Strategy::Native | Strategy::Repaired, Some(Health::Unreadable(why))) => {
+            return Some(format!("the program's record cannot be read: {why}"));
+        }
+        (Strategy::Native, Some(Health::Damaged(what))) => {
+            return Some(format!("the program's record is damaged: {what}"));
+        }
+        (Strategy::Repaired, None) => "there is no record to put in order",
+        (Strategy::Repaired, Some(Health::Intact)) => "there is nothing to put in order",
+        (Strategy::Restored, Some(Health::Intact | Health::Damaged(_) | Health::Unreadable(_))) => {
+            "the record is here"
+        }
+        (Strategy::Restored, _) if !evidence.has_copy => "no copy of the record is kept",
+        (Strategy::Summarized, _) if evidence.other_agent => "another agent goes on",
+        (Strategy::Handoff, _) if !evidence.other_agent => "no other agent is asked for",
+        _ => return None,
+    };
+    Some(refused.to_owned())
+}
+
+fn lost(rung: Strategy, evidence: &Evidence) -> Vec<String> {
+    let mut lost = Vec::new();
+    match rung {
+        Strategy::Native => {}
+        Strategy::Repaired => lost.push("what stood in the damaged lines of the record".to_owned()),
+        Strategy::Restored => {
+            lost.push("what was said after the copy was kept, but for what the journal has".into());
+        }
+        Strategy::Summarized | Strategy::Handoff => {
+            lost.push("the agent's thinking, and what its context held word for word".to_owned());
+        }
+    }
+    if rung == Strategy::Handoff && evidence.id.is_some() {
+        lost.push("what only the first agent's program can read".to_owned());
+    }
+    lost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence() -> Evidence {
+        Evidence {
+            id: Some("a".into()),
+            transcript: Some(Health::Intact),
+            ..Evidence::default()
+        }
+    }
+
+    #[test]
+    fn first_applicable_strategy_is_chosen() {
+        let damaged = Some(Health::Damaged("line 3".into()));
+        let full = Some(ContextUsage {
+            used: 85,
+            window: Some(100),
+        });
+        for (evidence, rung) in [
+            (evidence(), Strategy::Native),
+            (
+                Evidence {
+                    transcript: damaged.clone(),
+                    ..evidence()
+                },
+                Strategy::Repaired,
+            ),
+            (
+                Evidence {
+                    transcript: None,
+                    ..evidence()
+                },
+                Strategy::Summarized,
+            ),
+            (
+                Evidence {
+                    transcript: None,
+                    has_copy: true,
+                    ..evidence()
+                },
+                Strategy::Restored,
+            ),
+            (
+                Evidence {
+                    transcript: Some(Health::Empty),
+                    has_copy: true,
+                    ..evidence()
+                },
+                Strategy::Restored,
+            ),
+            (
+                Evidence {
+                    transcript: Some(Health::Empty),
+                    ..evidence()
+                },
+                Strategy::Summarized,
+            ),
+            (
+                Evidence {
+                    id: None,
+                    ..evidence()
+                },
+                Strategy::Summarized,
+            ),
+            (
+                Evidence {
+                    other_agent: true,
+                    ..evidence()
+                },
+                Strategy::Handoff,
+            ),
+            (
+                Evidence {
+                    context_usage: full,
+                    ..evidence()
+                },
+                Strategy::Summarized,
+            ),
+            (
+                Evidence {
+                    ruled_out: vec![Strategy::Native],
+                    ..evidence()
+                },
+                Strategy::Summarized,
+            ),
+            (
+                Evidence {
+                    ruled_out: vec![Strategy::Repaired],
+                    transcript: damaged,
+                    ..evidence()
+                },
+                Strategy::Summarized,
+            ),
+        ] {
+            let plan = choose_strategy(&evidence);
+            assert_eq!(plan.strategy, rung, "{evidence:?}");
+            let above: Vec<Strategy> = plan.rejected.iter().map(|(rung, _)| *rung).collect();
+            let expected = Strategy::ALL
+                .iter()
+                .copied()
+                .take_while(|known| *known != rung);
+            assert_eq!(
+                above,
+                expected.collect::<Vec<_>>(),
+                "every higher rung has its reason"
+            );
+        }
+    }
+
+    #[test]
+    fn last_strategy_applies_even_if_all_failed() {
+        let mut tried = evidence();
+        tried.ruled_out = vec![
+            Strategy::Native,
+            Strategy::Repaired,
+            Strategy::Restored,
+            Strategy::Summarized,
+        ];
+        assert_eq!(choose_strategy(&tried).strategy, Strategy::Summarized);
+    }
+}

@@ -1,0 +1,201 @@
+//! The environment of a run: every port to the outside, in one value.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use segno_core::agent::Driver;
+use segno_core::cli_agent::{CliAgent, CliAgentKind};
+use segno_core::journal::{Event, RunStarted};
+use segno_core::lease::Processes;
+use segno_core::model::Model;
+use segno_core::ports::{Boxed, Clock, Disk, Random};
+use segno_core::redact::Redactor;
+use segno_core::snapshot::Snapshots;
+use segno_core::store::Store;
+use segno_core::tool::Tools;
+use segno_core::transcript::Transcripts;
+use segno_core::usage::Price;
+use segno_core::worktree::Worktrees;
+
+use crate::error::Error;
+use crate::remote::RemoteConfig;
+use crate::retention::Retention;
+use crate::spec::{Executor, Provider, Server, Skill};
+
+/// The adapters that the command line (or a test) provides.
+#[derive(Clone)]
+pub struct Env {
+    /// Sessions, journals and blobs.
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// Files for users: specs and artifacts.
+    pub disk: Arc<dyn Disk>,
+    /// The processes that own leases.
+    pub processes: Arc<dyn Processes>,
+    /// The adapters for agents.
+    pub drivers: Arc<dyn Drivers>,
+    /// The human who can be asked, if one is present.
+    pub human: Arc<dyn Human>,
+    /// Captures and restores workspace files.
+    pub snapshots: Arc<dyn Snapshots>,
+    /// The git repositories that sessions work in.
+    pub worktrees: Arc<dyn Worktrees>,
+    /// The remote for checkpoints, if one is set.
+    pub remote: Option<RemoteConfig>,
+    /// How many checkpoints to keep.
+    pub retention: Retention,
+    /// Where telemetry goes.
+    pub exporter: Arc<dyn Exporter>,
+    /// Removes secrets from everything that is written.
+    pub redactor: Arc<Redactor>,
+    /// How long a lease lasts without renewal.
+    pub ttl: Duration,
+    /// This program's version.
+    pub version: &'static str,
+}
+
+impl Env {
+    /// The event with which a run of this process starts.
+    pub(crate) fn run_started(&self) -> Event {
+        let owner = self.processes.current();
+        let version = self.version.to_owned();
+        RunStarted {
+            host: owner.host,
+            pid: owner.pid,
+            version,
+        }
+        .into()
+    }
+}
+
+/// Asks the human who watches a run.
+pub trait Human: Send + Sync {
+    /// Whether a human is present.
+    fn is_present(&self) -> bool;
+
+    /// Shows a question and returns the answer; `None` if the human leaves. Dropping the future
+    /// withdraws the question.
+    fn ask<'a>(&'a self, prompt: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>>;
+}
+
+/// No human is present.
+pub struct NoHuman;
+
+impl Human for NoHuman {
+    fn is_present(&self) -> bool {
+        false
+    }
+
+    fn ask<'a>(&'a self, _: &'a str, _: Option<&'a str>) -> Boxed<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+/// Exports telemetry to a collector.
+pub trait Exporter: Send + Sync {
+    /// Sends spans as OTLP/JSON to `endpoint`, or to the machine's default collector. Gives up
+    /// after a short time.
+    fn export<'a>(
+        &'a self,
+        endpoint: Option<&'a str>,
+        spans: &'a serde_json::Value,
+    ) -> Boxed<'a, Result<(), String>>;
+}
+
+/// No telemetry is exported.
+pub struct NoExporter;
+
+impl Exporter for NoExporter {
+    fn export<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: &'a serde_json::Value,
+    ) -> Boxed<'a, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// The adapter that executes an agent's steps.
+#[derive(Clone)]
+pub enum AgentDriver {
+    /// An agent that keeps no conversation: each call is independent.
+    Stateless(Arc<dyn Driver>),
+    /// A CLI agent: its program keeps the conversation and can resume it.
+    CliAgent(Arc<dyn CliAgent>),
+    /// An API model; Segno runs its tools.
+    Model(Arc<dyn Model>),
+}
+
+/// Creates adapters for providers and tools.
+pub trait Drivers: Send + Sync {
+    /// Creates the adapter of a provider. Relative paths are resolved against `folder`, which holds
+    /// the spec.
+    fn driver(&self, provider: &Provider, folder: &Path) -> Result<AgentDriver, Error>;
+
+    /// A CLI agent, to inspect or continue its existing conversations; `None` if it is not
+    /// installed.
+    fn cli_agent(&self, program: CliAgentKind) -> Option<Arc<dyn CliAgent>> {
+        let _ = program;
+        None
+    }
+
+    /// The transcripts of a program; `None` if their location is unknown.
+    fn transcripts(&self, program: CliAgentKind) -> Option<Arc<dyn Transcripts>> {
+        let _ = program;
+        None
+    }
+
+    /// The tools of a toolset.
+    fn tools(&self, order: ToolsetRequest<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
+        let _ = order;
+        Ok(Vec::new())
+    }
+
+    /// The tools of an MCP server. The server is started or connected, and lives as long as the
+    /// tools. A relative program path is resolved against `folder`, which holds the spec; the
+    /// program starts in `workspace`.
+    fn mcp_server<'a>(
+        &'a self,
+        server: &'a Server,
+        folder: &'a Path,
+        workspace: &'a Path,
+    ) -> Boxed<'a, Result<Arc<dyn Tools>, Error>> {
+        let _ = (folder, workspace);
+        let id = server.id.clone();
+        Box::pin(std::future::ready(Err(Error::McpServerFailed {
+            id,
+            reason: "there are none here".to_owned(),
+        })))
+    }
+
+    /// The price of a model, if the user has configured it.
+    fn price(&self, model: &str) -> Option<Price> {
+        let _ = model;
+        None
+    }
+
+    /// A variable of this process's environment.
+    fn variable(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+}
+
+/// The tools that one toolset needs.
+#[derive(Clone, Copy)]
+pub struct ToolsetRequest<'a> {
+    /// Native tools, by name.
+    pub native: &'a [String],
+    /// Executors, with their secrets filled in.
+    pub executors: &'a [Executor],
+    /// Skills; if there are any, the tool that loads them.
+    pub skills: &'a [Skill],
+    /// Folders outside the workspace that tools may access: names and paths.
+    pub mounts: &'a [(String, String)],
+    /// The folder of the spec, against which relative paths are resolved.
+    pub spec_folder: &'a Path,
+    pub workspace: &'a Path,
+}

@@ -1,0 +1,360 @@
+//! Writes the journal of a run.
+//!
+//! Callers queue events; one task seals all queued events and appends them in one commit. So the
+//! result of a step and the intent of the next step share a commit, and so do steps that finish at
+//! the same time, without coordination. [`Writer::write`] returns when its events are durable.
+//! [`Writer::enqueue`] does not wait, but every later `write` does: no effect starts before everything
+//! that led to it is durable (P1, P6). After a failed commit the writer refuses all further events.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use segno_core::conversation;
+use segno_core::fault::{Point, point};
+use segno_core::id::SessionId;
+use segno_core::journal::{Event, JournalEvent, Run, Text};
+use segno_core::note::Handoff;
+use segno_core::state::State;
+use segno_core::store::{Batch, CachedState, DiskSpace, Error as StoreError, LeaseUpdate};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::env::Env;
+use crate::note_rules;
+use crate::observe::Observer;
+
+/// How many events apart the folded state is stored, so that opening a long journal stays cheap.
+const FOLD_EVERY: u64 = 1000;
+
+/// Appends to the journal of one run. Clones share the queue.
+#[derive(Clone)]
+pub struct Writer {
+    queue: mpsc::UnboundedSender<Submission>,
+    state: Arc<Mutex<State>>,
+}
+
+/// What one caller submits for one commit.
+struct Submission {
+    events: Vec<Event>,
+    taken: Vec<u64>,
+    /// Whether this batch ends the run and releases the lease.
+    last: bool,
+    reply: Option<oneshot::Sender<Result<DiskSpace, StoreError>>>,
+}
+
+impl Submission {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.taken.is_empty() && !self.last
+    }
+}
+
+impl Writer {
+    /// Starts a writer for `run` of a session whose journal folds to `state`. The task ends when
+    /// the last clone is dropped.
+    pub fn new(
+        world: &Env,
+        session: SessionId,
+        run: Run,
+        state: State,
+        observer: Arc<dyn Observer>,
+    ) -> (Self, JoinHandle<()>) {
+        let (queue, submissions) = mpsc::unbounded_channel();
+        let state = Arc::new(Mutex::new(state));
+        let task = WriterTask {
+            world: world.clone(),
+            session,
+            run,
+            state: Arc::clone(&state),
+            observer,
+            failed: None,
+            folded_at: 0,
+            room: DiskSpace::Sufficient,
+            unnotified: Vec::new(),
+        };
+        (Self { queue, state }, tokio::spawn(task.run(submissions)))
+    }
+
+    /// Appends events; durable when it returns.
+    pub async fn write(&self, events: Vec<Event>) -> Result<DiskSpace, StoreError> {
+        self.send(events, Vec::new(), false).await
+    }
+
+    /// Returns when everything that was queued before is durable.
+    pub async fn flush(&self) -> Result<DiskSpace, StoreError> {
+        self.send(Vec::new(), Vec::new(), false).await
+    }
+
+    /// Appends events and deletes inbox messages, in one commit.
+    pub async fn write_and_consume(
+        &self,
+        events: Vec<Event>,
+        taken: Vec<u64>,
+    ) -> Result<DiskSpace, StoreError> {
+        self.send(events, taken, false).await
+    }
+
+    /// Appends the last events of a run, deletes inbox messages and releases the lease, in one
+    /// commit.
+    pub async fn close(
+        &self,
+        events: Vec<Event>,
+        taken: Vec<u64>,
+    ) -> Result<DiskSpace, StoreError> {
+        self.send(events, taken, true).await
+    }
+
+    /// Queues an event without waiting. The next call that waits reports an error.
+    pub fn enqueue(&self, event: impl Into<Event>) {
+        self.enqueue_all(vec![event.into()]);
+    }
+
+    /// Queues events for one commit without waiting.
+    pub(crate) fn enqueue_all(&self, events: Vec<Event>) {
+        let submission = Submission {
+            events,
+            taken: Vec::new(),
+            last: false,
+            reply: None,
+        };
+        let _ = self.queue.send(submission);
+    }
+
+    /// A copy of the state as of the newest durable event.
+    pub fn state(&self) -> State {
+        self.with_state(State::clone)
+    }
+
+    /// Reads the state as of the newest durable event without cloning it.
+    pub(crate) fn with_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The merged notes, as of the newest durable event.
+    pub(crate) fn handoff(&self) -> Arc<Handoff> {
+        self.with_state(|state| Arc::clone(&state.handoff))
+    }
+
+    async fn send(
+        &self,
+        events: Vec<Event>,
+        taken: Vec<u64>,
+        last: bool,
+    ) -> Result<DiskSpace, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let writer_ended = || StoreError::Unavailable {
+            place: "the journal".into(),
+            reason: "its writer has ended".into(),
+        };
+        self.queue
+            .send(Submission {
+                events,
+                taken,
+                last,
+                reply: Some(reply),
+            })
+            .map_err(|_| writer_ended())?;
+        answer.await.map_err(|_| writer_ended())?
+    }
+}
+
+/// The task that appends all submissions to the journal.
+struct WriterTask {
+    world: Env,
+    session: SessionId,
+    run: Run,
+    state: Arc<Mutex<State>>,
+    observer: Arc<dyn Observer>,
+    /// Set by the first failed commit and never cleared: later events would depend on events that
+    /// are missing.
+    failed: Option<StoreError>,
+    folded_at: u64,
+    /// The disk space reported by the last commit.
+    room: DiskSpace,
+    /// Events that are durable but not yet shown to the observer.
+    unnotified: Vec<JournalEvent>,
+}
+
+impl WriterTask {
+    async fn run(mut self, mut submissions: mpsc::UnboundedReceiver<Submission>) {
+        let mut received = Vec::new();
+        loop {
+            // A caller that got its reply may already queue more; showing waits only in that case.
+            tokio::task::yield_now().await;
+            if submissions.is_empty() {
+                self.notify_observer();
+            }
+            if submissions.recv_many(&mut received, 256).await == 0 {
+                return;
+            }
+            let outcome = match &self.failed {
+                Some(error) => Err(error.clone()),
+                None => self.append(&mut received).await,
+            };
+            if let Err(error) = &outcome {
+                self.failed = Some(error.clone());
+            }
+            for submission in received.drain(..) {
+                if let Some(reply) = submission.reply {
+                    let _ = reply.send(outcome.clone());
+                }
+            }
+        }
+    }
+
+    /// Shows durable events to the observer (P14).
+    fn notify_observer(&mut self) {
+        for entry in self.unnotified.drain(..) {
+            self.observer.event(self.session, &entry);
+        }
+    }
+
+    async fn append(&mut self, submissions: &mut [Submission]) -> Result<DiskSpace, StoreError> {
+        // A batch of flushes only: everything before it is already durable.
+        if submissions.iter().all(Submission::is_empty) {
+            return Ok(self.room);
+        }
+        let at = self.world.clock.now();
+        let mut state = self
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let expected = state.head;
+        let (mut records, mut entries, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+        let ends = submissions.iter().any(|submission| submission.last);
+        let mut workspace = None;
+        for submission in submissions {
+            for event in submission.events.drain(..) {
+                if let Event::SessionMoved(moved) = &event {
+                    workspace = Some(moved.workspace.clone());
+                }
+                let record = state.head.seal(self.run, at, &event);
+                let entry = JournalEvent {
+                    seq: record.seq,
+                    run: self.run,
+                    at,
+                    event,
+                    hash: record.hash,
+                };
+                state
+                    .apply(&entry)
+                    .map_err(|illegal| StoreError::IllegalEvent {
+                        session: self.session,
+                        reason: illegal.to_string(),
+                    })?;
+                records.push(record);
+                entries.push(entry);
+            }
+            taken.append(&mut submission.taken);
+        }
+        let folded =
+            (ends || state.head.seq.0 >= self.folded_at + FOLD_EVERY).then(|| to_folded(&state));
+        let batch = Batch {
+            session: self.session,
+            run: self.run,
+            expected,
+            records,
+            status: state.status,
+            spec_digest: state.spec_digest,
+            workspace,
+            lease: if ends {
+                LeaseUpdate::Release
+            } else {
+                LeaseUpdate::Renew(self.world.ttl)
+            },
+            cached_state: folded,
+            handled_messages: taken,
+        };
+        if ends {
+            point(Point::RunBeforeEnd);
+        }
+        if batch.cached_state.is_some() {
+            self.folded_at = state.head.seq.0;
+        }
+        // Shows the previous events while the store commits these.
+        let store = Arc::clone(&self.world.store);
+        let (appended, ()) = tokio::join!(store.append(batch), async { self.notify_observer() });
+        let room = appended?;
+        if ends {
+            point(Point::RunAfterEnd);
+        }
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        self.unnotified = entries;
+        self.room = room;
+        Ok(room)
+    }
+}
+
+/// The state in its stored form.
+pub(crate) fn to_folded(state: &State) -> CachedState {
+    CachedState {
+        head: state.head,
+        version: State::VERSION,
+        body: serde_json::to_string(state).expect("a state is plain data"),
+    }
+}
+
+/// Redacts text (P12) and stores it, long text as a blob. Returns the stored form and the redacted
+/// text.
+pub(crate) async fn redact_and_store(
+    world: &Env,
+    text: &str,
+) -> Result<(Text, String), StoreError> {
+    let clean = world.redactor.redact(text).into_owned();
+    Ok((store_redacted(world, clean.clone()).await?, clean))
+}
+
+/// Stores text that is already redacted.
+pub(crate) async fn store_redacted(world: &Env, clean: String) -> Result<Text, StoreError> {
+    if clean.len() <= Text::INLINE_LIMIT {
+        return Ok(Text::Inline(clean));
+    }
+    let bytes = clean.len() as u64;
+    let blob = world.store.put(clean.into_bytes()).await?;
+    Ok(Text::Blob { blob, bytes })
+}
+
+/// Conversation entries in their stored form.
+pub(crate) struct StoredConversation {
+    pub(crate) text: Text,
+    /// The length in bytes.
+    pub(crate) length: usize,
+    /// The redacted entries, if the note rules can learn anything from them.
+    pub(crate) clean: Vec<conversation::ConversationItem>,
+}
+
+/// Redacts conversation entries (P12) and stores them, long ones as a blob.
+pub(crate) async fn store_conversation(
+    world: &Env,
+    entries: &[conversation::ConversationItem],
+) -> Result<StoredConversation, StoreError> {
+    let mut value = serde_json::to_value(entries).expect("entries are plain data");
+    world.redactor.redact_json(&mut value);
+    let text = value.to_string();
+    let length = text.len();
+    let clean = if entries.iter().any(note_rules::has_note_source) {
+        // Entries in which redaction replaced a field name are not read for notes.
+        serde_json::from_value(value).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    let text = store_redacted(world, text).await?;
+    Ok(StoredConversation {
+        text,
+        length,
+        clean,
+    })
+}
+
+/// Reads stored text back; the store verifies blobs.
+pub(crate) async fn load_text(world: &Env, text: &Text) -> Result<String, StoreError> {
+    match text {
+        Text::Inline(text) => Ok(text.clone()),
+        Text::Blob { blob, .. } => {
+            let bytes = world.store.get(*blob).await?;
+            String::from_utf8(bytes).map_err(|error| StoreError::Damaged {
+                object: format!("blob {blob}"),
+                reason: error.to_string(),
+            })
+        }
+    }
+}

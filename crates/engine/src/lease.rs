@@ -1,0 +1,212 @@
+//! Acquires a session's lease and keeps it.
+//!
+//! At most one process holds the lease of a session. [`claim`] acquires it or says who holds it;
+//! `keep` renews it while the run is active and reads the inbox. The store fences a run whose lease
+//! was taken over; this module turns that into a stop.
+
+use std::path::Path;
+use std::time::Duration;
+
+use segno_core::error::{Diagnose, Kind};
+use segno_core::id::SessionId;
+use segno_core::journal::{Run, StopMode};
+use segno_core::lease::{Lease, LeaseDecision, Liveness, Owner, assess};
+use segno_core::session::{Status, Summary};
+use segno_core::store::{Error as StoreError, InboxMessage};
+use segno_core::time::format_duration;
+
+use crate::checkpoint::canonical;
+use crate::env::Env;
+use crate::error::Error;
+use crate::journal::Writer;
+use crate::notes;
+use crate::observe::Observer;
+use crate::stop::{Stop, StopToken};
+
+/// How often the inbox is read while a run is active.
+const INBOX_POLL: Duration = Duration::from_millis(100);
+
+/// Acquires the lease of a session, or says who holds it. A dead owner on this machine loses it at
+/// once; a suspended owner (SIGSTOP) is killed once its lease has expired.
+pub async fn acquire(world: &Env, summary: &Summary) -> Result<Lease, Error> {
+    // A caller that lost the race reads the lease again and then knows who won.
+    loop {
+        let seen = world.store.lease(summary.id).await?;
+        match verdict(world, &seen) {
+            LeaseDecision::Held => return Err(held_error(summary, &seen)),
+            LeaseDecision::KillAndAcquire => {
+                if let Some(owner) = &seen.owner {
+                    world
+                        .processes
+                        .kill(owner)
+                        .map_err(|error| StoreError::Unavailable {
+                            place: format!("process {} on {}", owner.pid, owner.host),
+                            reason: format!(
+                                "it holds the session, is stopped, and cannot be ended: {error}"
+                            ),
+                        })?;
+                }
+            }
+            LeaseDecision::Acquire => {}
+        }
+        match world
+            .store
+            .acquire(seen, world.processes.current(), world.ttl)
+            .await
+        {
+            Err(StoreError::LeaseChanged(_)) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Whether the lease may be acquired.
+pub fn verdict(world: &Env, lease: &Lease) -> LeaseDecision {
+    let liveness = lease
+        .owner
+        .as_ref()
+        .map_or(Liveness::Gone, |owner| world.processes.liveness(owner));
+    assess(lease, liveness)
+}
+
+/// Refuses a session that has an active run.
+pub(crate) async fn refuse_if_running(world: &Env, summary: &Summary) -> Result<(), Error> {
+    let lease = world.store.lease(summary.id).await?;
+    match verdict(world, &lease) {
+        LeaseDecision::Held => Err(held_error(summary, &lease)),
+        LeaseDecision::KillAndAcquire | LeaseDecision::Acquire => Ok(()),
+    }
+}
+
+/// The sessions of a workspace that have an active run, and the owners of the runs.
+pub(crate) async fn active_sessions(
+    world: &Env,
+    folder: &Path,
+) -> Result<Vec<(Summary, Owner)>, Error> {
+    let (folder, mut found) = (canonical(folder), Vec::new());
+    for summary in world.store.list().await?.into_iter().flatten() {
+        if canonical(Path::new(&summary.workspace)) != folder {
+            continue;
+        }
+        let lease = world.store.lease(summary.id).await?;
+        if verdict(world, &lease) == LeaseDecision::Held
+            && let Some(owner) = lease.owner
+        {
+            found.push((summary, owner));
+        }
+    }
+    Ok(found)
+}
+
+/// The session's status, given its owner's liveness: a session that is recorded as `running` and
+/// has lost its owner was interrupted.
+pub fn effective_status(world: &Env, summary: &Summary, lease: &Lease) -> Status {
+    if summary.status == Status::Running && verdict(world, lease) != LeaseDecision::Held {
+        Status::Interrupted
+    } else {
+        summary.status
+    }
+}
+
+fn held_error(summary: &Summary, lease: &Lease) -> Error {
+    match lease.owner.clone() {
+        Some(owner) => Error::LeaseHeld {
+            session: summary.id,
+            name: summary.name.clone(),
+            owner: Box::new(owner),
+            since: lease.since,
+            until: lease.until,
+        },
+        None => Error::Store(StoreError::LeaseChanged(summary.id)),
+    }
+}
+
+/// Reads the inbox. Stop requests in it trigger the stop token.
+pub(crate) async fn read_stop_requests(
+    world: &Env,
+    session: SessionId,
+    stop_token: &StopToken,
+    observer: &dyn Observer,
+) -> Vec<(u64, InboxMessage)> {
+    // A failed read is repeated the next time.
+    let waiting = world.store.pending(session).await.unwrap_or_default();
+    for (_, message) in &waiting {
+        let InboxMessage::Stop(asked) = message else {
+            continue;
+        };
+        if stop_token.merge(Stop::from_inbox(asked.clone(), &world.redactor)) {
+            let when = match asked.mode {
+                StopMode::Now => "at once".to_owned(),
+                StopMode::Boundary => format!("after {}", stop_token.stops_after()),
+            };
+            observer.notice(&match asked.status {
+                Status::Cancelled => format!("someone cancelled this session; stopping {when}"),
+                _ => format!("someone asked for a pause; stopping {when}"),
+            });
+        }
+    }
+    waiting
+}
+
+/// Renews the lease and reads the inbox until it is dropped. Losing the lease, or a stop request,
+/// triggers the stop token. A requested pause that no step boundary honours `within` that time
+/// becomes immediate. Notes from the inbox are appended to the journal.
+pub(crate) async fn keep_lease(
+    world: Env,
+    session: SessionId,
+    run: Run,
+    pen: Writer,
+    stop_token: StopToken,
+    within: Duration,
+    observer: std::sync::Arc<dyn Observer>,
+) {
+    let (mut renewed, mut asked_at) = (world.clock.elapsed(), None);
+    loop {
+        world.clock.sleep(INBOX_POLL).await;
+        if world.clock.elapsed().saturating_sub(renewed) >= world.ttl / 3 {
+            match world.store.heartbeat(session, run, world.ttl).await {
+                Ok(()) => renewed = world.clock.elapsed(),
+                Err(error) if matches!(error.kind(), Kind::Fenced | Kind::NotFound) => {
+                    stop_token.request_stop(Stop::Fenced(error));
+                    return;
+                }
+                // The store may recover before the lease expires; the next append will tell.
+                Err(_) => {}
+            }
+        }
+        let (mut notes, mut taken) = (Vec::new(), Vec::new());
+        for (number, message) in read_stop_requests(&world, session, &stop_token, &*observer).await
+        {
+            match message {
+                InboxMessage::Stop(asked) => {
+                    if (asked.status, asked.mode) == (Status::Paused, StopMode::Boundary) {
+                        asked_at.get_or_insert(world.clock.elapsed());
+                    }
+                }
+                note => {
+                    if let Some(note) = notes::to_event(&world, note) {
+                        notes.push(note);
+                        taken.push(number);
+                    }
+                }
+            }
+        }
+        if !taken.is_empty() {
+            // The next append reports the error.
+            let _ = pen.write_and_consume(notes, taken).await;
+        }
+        let waited = asked_at.is_some_and(|at| world.clock.elapsed().saturating_sub(at) >= within);
+        if waited
+            && !stop_token
+                .requested()
+                .is_some_and(|stop| stop.is_immediate())
+        {
+            let long = format_duration(within);
+            observer.notice(&format!(
+                "no step ended within {long} of the wish to pause; stopping at once"
+            ));
+            let by = format!("a pause that waited {long}");
+            stop_token.request_stop(Stop::request(&by, StopMode::Now, Status::Paused));
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Replaces the compiled resume context with the user's text.
+
+use segno_core::journal::ResumeContextEdited;
+use segno_core::session::Summary;
+
+use super::{BYTES_PER_TOKEN, MAX_TOKENS};
+use crate::between_runs::BetweenRuns;
+use crate::env::Env;
+use crate::error::Error;
+use crate::journal;
+
+/// Uses `text` as the resume context of the next run; an empty text restores the compiled one.
+/// Refused while a run is active, because its agents already got their context.
+pub async fn edit(world: &Env, summary: &Summary, text: &str, by: &str) -> Result<(), Error> {
+    let text = text.trim_end();
+    let most = MAX_TOKENS * BYTES_PER_TOKEN;
+    if text.len() > most {
+        return Err(Error::ResumeContextTooLong {
+            bytes: text.len(),
+            most,
+        });
+    }
+    let interlude = BetweenRuns::acquire(world, summary).await?;
+    let (text, _) = match journal::redact_and_store(world, text).await {
+        Ok(kept) => kept,
+        Err(error) => {
+            interlude.release().await;
+            return Err(error.into());
+        }
+    };
+    let by = by.to_owned();
+    let edited = ResumeContextEdited { text, by }.into();
+    interlude.append(vec![edited]).await?;
+    Ok(())
+}

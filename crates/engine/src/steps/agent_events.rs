@@ -1,0 +1,377 @@
+//! Receives the events of a CLI agent and writes them to the journal.
+//!
+//! [`AgentListener`] gets events from the driver and must not block. It queues what must be
+//! durable; a task ([`EventWriter`]) journals it. The listener also watches the context usage and
+//! the number of replies, and signals when the run should stop the program between two tool calls.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use segno_core::agent::{Event as AgentEvent, Listener};
+use segno_core::cli_agent::ContextUsage;
+use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thread};
+use segno_core::journal::{AgentMessages, ConversationOpened};
+use segno_core::step::Path;
+use segno_core::usage::{Price, Usage};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use super::Runner;
+use super::step::{Step, priced};
+use crate::chat::Tally;
+use crate::env::Env;
+use crate::journal::{self, Writer};
+use crate::note_rules::StepNotes;
+use crate::observe::Observer;
+use crate::reconcile::Cause;
+
+/// How many bytes of this run's conversation stay in memory.
+const MAX_RECENT_BYTES: usize = 8 << 20;
+
+/// The newest conversation entries of a step in this run.
+#[derive(Clone, Default)]
+pub(super) struct RecentConversation(Arc<Mutex<Recent>>);
+
+#[derive(Default)]
+struct Recent {
+    entries: VecDeque<(usize, ConversationItem)>,
+    bytes: usize,
+    /// Why the newest conversation was interrupted, if that happened in this run.
+    cause: Option<Cause>,
+}
+
+impl RecentConversation {
+    /// Records why a conversation was interrupted.
+    pub(super) fn set_interruption(&self, cause: Cause) {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.cause = Some(cause);
+    }
+
+    /// Why the newest conversation was interrupted, if that happened in this run.
+    pub(super) fn interruption(&self) -> Option<Cause> {
+        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.cause.clone()
+    }
+
+    /// The newest entries, oldest first.
+    pub(super) fn newest(&self) -> Vec<ConversationItem> {
+        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest
+            .entries
+            .iter()
+            .map(|(_, entry)| entry.clone())
+            .collect()
+    }
+
+    /// The last text that the agent addressed to the user.
+    pub(super) fn last_text(&self) -> String {
+        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = newest.entries.iter().rev();
+        let last = entries.find_map(|(_, entry)| user_texts(entry).last());
+        last.unwrap_or_default().to_owned()
+    }
+
+    fn add(&self, bytes: usize, entry: ConversationItem) {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.entries.push_back((bytes, entry));
+        newest.bytes += bytes;
+        while newest.bytes > MAX_RECENT_BYTES
+            && let Some((bytes, _)) = newest.entries.pop_front()
+        {
+            newest.bytes -= bytes;
+        }
+    }
+}
+
+/// An event that the writer task handles.
+enum Report {
+    Named(String),
+    Said(ConversationItem),
+    Usage(Usage),
+    Context(ContextUsage),
+}
+
+/// Receives the events of a program and queues those that belong into the journal.
+pub(super) struct AgentListener {
+    queue: mpsc::UnboundedSender<Report>,
+    observer: Arc<dyn Observer>,
+    path: Path,
+    context_watch: Mutex<ContextWatch>,
+    /// Notified when the context is nearly full and no tool call is open.
+    full: Notify,
+    /// How often the model may reply.
+    max_turns: Option<u32>,
+    /// Notified when it has replied that often and no tool call is open.
+    limited: Notify,
+}
+
+/// How full a context is, and whether the program can be stopped now.
+#[derive(Default)]
+struct ContextWatch {
+    percent: u64,
+    warned: bool,
+    /// Calls of the main thread that have no result.
+    open: BTreeSet<String>,
+    /// How often the model replied.
+    tally: Tally,
+}
+
+impl AgentListener {
+    /// Returns when the context is nearly full and nothing is in flight: the percentage in use.
+    pub(super) async fn wait_context_full(&self) -> u64 {
+        loop {
+            self.full.notified().await;
+            // More events may have arrived since: the program may have compacted its context, or
+            // started the next call.
+            let watch = self.context_watch();
+            if watch.percent >= ContextUsage::FULL && watch.open.is_empty() {
+                return watch.percent;
+            }
+        }
+    }
+
+    /// Returns when the model has replied as often as it may and wants to continue.
+    pub(super) async fn wait_turn_limit(&self) {
+        self.limited.notified().await;
+    }
+
+    fn context_watch(&self) -> MutexGuard<'_, ContextWatch> {
+        self.context_watch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_context_usage(&self, usage: ContextUsage) {
+        let mut watch = self.context_watch();
+        watch.percent = usage.percent().unwrap_or_default();
+        if watch.percent >= ContextUsage::NEARLY_FULL && !watch.warned {
+            watch.warned = true;
+            self.observer.notice(&format!(
+                "step {}: {} % of the agent's context is used",
+                self.path, watch.percent
+            ));
+        }
+    }
+
+    /// Tracks which calls are open. The program can be stopped when the last open call has its
+    /// result: it is about to call its model again.
+    fn track_calls(&self, entry: &ConversationItem) {
+        if entry.thread != Thread::Main {
+            return;
+        }
+        let mut watch = self.context_watch();
+        watch.tally.add(entry);
+        match &entry.content {
+            ItemContent::Assistant { parts, .. } => watch.open.extend(calls(parts)),
+            ItemContent::Result(answer) => {
+                let was_open = watch.open.remove(&answer.id);
+                let idle = was_open && watch.open.is_empty();
+                if idle && watch.percent >= ContextUsage::FULL {
+                    self.full.notify_one();
+                }
+                let max = self.max_turns.map(u64::from);
+                if idle && max.is_some_and(|max| watch.tally.replies >= max) {
+                    self.limited.notify_one();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The texts that the agent addresses to the user.
+fn user_texts(entry: &ConversationItem) -> impl Iterator<Item = &str> {
+    let parts = match &entry.content {
+        ItemContent::Assistant { parts, .. } if entry.thread == Thread::Main => parts.as_slice(),
+        _ => &[],
+    };
+    parts.iter().filter_map(|part| match part {
+        AssistantPart::Text { text } => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+fn calls(parts: &[AssistantPart]) -> impl Iterator<Item = String> {
+    parts.iter().filter_map(|part| match part {
+        AssistantPart::Call(call) => Some(call.id.clone()),
+        _ => None,
+    })
+}
+
+impl Listener for AgentListener {
+    fn on_event(&self, event: AgentEvent<'_>) {
+        match &event {
+            AgentEvent::Context(usage) => self.set_context_usage(*usage),
+            AgentEvent::Item(entry) => {
+                self.track_calls(entry);
+                user_texts(entry).for_each(|text| self.observer.text(&format!("{text}\n")));
+            }
+            _ => {}
+        }
+        let report = match event {
+            // The complete text arrives as an entry, too.
+            AgentEvent::Text(_) => return,
+            AgentEvent::Notice(text) => {
+                self.observer.notice(&format!("step {}: {text}", self.path));
+                return;
+            }
+            AgentEvent::ConversationId(id) => Report::Named(id.to_owned()),
+            AgentEvent::Item(entry) => Report::Said(entry.clone()),
+            AgentEvent::Usage(usage) => Report::Usage(usage),
+            AgentEvent::Context(usage) => Report::Context(usage),
+        };
+        let _ = self.queue.send(report);
+    }
+}
+
+/// What the journal has of a program's events after the program ended.
+#[derive(Default)]
+pub(super) struct Written {
+    /// How many conversation entries.
+    pub(super) entries: u64,
+    /// The usage that is in the journal.
+    pub(super) usage: Usage,
+    /// The usage that the program reported in total.
+    pub(super) reported: Usage,
+}
+
+impl Runner {
+    /// Listens to a program. The task ends when the listener is dropped and all events are in the
+    /// journal.
+    pub(super) fn listen(
+        &self,
+        open: ConversationOpened,
+        step: &Step<'_>,
+        recent: &RecentConversation,
+    ) -> (AgentListener, JoinHandle<Written>) {
+        let (queue, reports) = mpsc::unbounded_channel();
+        let listener = AgentListener {
+            queue,
+            observer: Arc::clone(&self.observer),
+            path: step.path.clone(),
+            context_watch: Mutex::default(),
+            full: Notify::new(),
+            max_turns: self.exchange.as_ref().map(|exchange| exchange.max_turns),
+            limited: Notify::new(),
+        };
+        let writer = EventWriter {
+            world: self.env.clone(),
+            pen: self.journal.clone(),
+            open,
+            price: step.price,
+            recent: recent.clone(),
+            gleaner: StepNotes::new(&self.journal.handoff(), step.executed_by, &step.path),
+            written: Written::default(),
+        };
+        (listener, tokio::spawn(writer.run(reports)))
+    }
+}
+
+/// The task that journals the queued events.
+struct EventWriter {
+    world: Env,
+    pen: Writer,
+    open: ConversationOpened,
+    price: Option<Price>,
+    recent: RecentConversation,
+    gleaner: StepNotes,
+    written: Written,
+}
+
+impl EventWriter {
+    async fn run(mut self, mut reports: mpsc::UnboundedReceiver<Report>) -> Written {
+        let mut received = Vec::new();
+        while reports.recv_many(&mut received, 64).await > 0 {
+            let (mut entries, mut context) = (Vec::new(), None);
+            for report in received.drain(..) {
+                match report {
+                    Report::Named(id) if id == self.open.native_id => {}
+                    Report::Named(id) => {
+                        self.open.native_id = id;
+                        self.pen.enqueue(self.open.clone());
+                    }
+                    Report::Said(entry) => entries.push(entry),
+                    Report::Usage(usage) => self.written.reported = priced(self.price, usage),
+                    Report::Context(usage) => context = Some(usage),
+                }
+            }
+            if !entries.is_empty() || context.is_some() {
+                self.write(entries, context).await;
+            }
+        }
+        self.written
+    }
+
+    async fn write(&mut self, entries: Vec<ConversationItem>, context: Option<ContextUsage>) {
+        // If the blob store refuses the write, the journal refuses too, and reports the error.
+        let Ok(kept) = journal::store_conversation(&self.world, &entries).await else {
+            return;
+        };
+        let each = kept.length / entries.len().max(1);
+        let usage =
+            super::run_cli_agent::remaining_usage(self.written.reported, self.written.usage);
+        self.written.usage += usage;
+        self.written.entries += entries.len() as u64;
+        let said = AgentMessages {
+            path: self.open.path.clone(),
+            revision: self.open.revision,
+            attempt: self.open.attempt,
+            items: kept.text,
+            usage,
+            context,
+        };
+        let mut events = vec![said.into()];
+        events.extend(self.gleaner.extract(&self.world, &kept.clean));
+        self.pen.enqueue_all(events);
+        for entry in entries {
+            self.recent.add(each, entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::super::prior_conversation::tests::{call, result};
+    use super::*;
+    use crate::observe::NoObserver;
+
+    fn listener() -> AgentListener {
+        AgentListener {
+            queue: mpsc::unbounded_channel().0,
+            observer: Arc::new(NoObserver),
+            path: Path::root("steps"),
+            context_watch: Mutex::default(),
+            full: Notify::new(),
+            max_turns: None,
+            limited: Notify::new(),
+        }
+    }
+
+    fn used(used: u64) -> AgentEvent<'static> {
+        let window = Some(100);
+        AgentEvent::Context(ContextUsage { used, window })
+    }
+
+    #[test]
+    fn full_context_signals_only_between_tool_calls() {
+        let listener = listener();
+        listener.on_event(used(90));
+        listener.on_event(AgentEvent::Item(&call("a")));
+        assert_eq!(listener.wait_context_full().now_or_never(), None);
+        // The next call arrived before the end of the first could take effect.
+        listener.on_event(AgentEvent::Item(&result("a")));
+        listener.on_event(used(91));
+        listener.on_event(AgentEvent::Item(&call("b")));
+        assert_eq!(listener.wait_context_full().now_or_never(), None);
+        // So did the news that the program compacted its context.
+        listener.on_event(AgentEvent::Item(&result("b")));
+        listener.on_event(used(10));
+        assert_eq!(listener.wait_context_full().now_or_never(), None);
+        listener.on_event(AgentEvent::Item(&call("c")));
+        listener.on_event(used(92));
+        listener.on_event(AgentEvent::Item(&result("c")));
+        assert_eq!(listener.wait_context_full().now_or_never(), Some(92));
+    }
+}

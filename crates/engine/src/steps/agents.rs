@@ -1,0 +1,239 @@
+//! Prepares the agents of a workflow: drivers, prices, prompts and toolsets.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use segno_core::model::Model;
+use segno_core::tool::Tools;
+use segno_core::usage::Price;
+
+use super::toolset::Toolset;
+use crate::env::{AgentDriver, Env, ToolsetRequest};
+use crate::error::Error;
+use crate::observe::Observer;
+use crate::secrets::Secrets;
+use crate::spec::{Api, DeclaredTools, Permissions, Provider, Schema, Skill, Workflow, outline};
+
+/// All agents by name, and the toolsets of the models.
+pub(crate) struct Agents {
+    agents: BTreeMap<String, Agent>,
+    toolsets: BTreeMap<Vec<String>, Toolset>,
+}
+
+/// An agent of the spec, ready to be called.
+pub(crate) struct Agent {
+    /// The system prompt: a template.
+    pub(super) prompt: String,
+    /// The list of skills that follows the prompt.
+    pub(super) skills: String,
+    /// Everything about its provider that an answer depends on.
+    pub(super) identity: String,
+    /// The provider's name in the spec format.
+    pub(super) provider: &'static str,
+    /// The adapter that calls it.
+    pub(super) speaker: AgentDriver,
+    /// The price, if it is known.
+    pub(super) price: Option<Price>,
+    /// The model that summarizes its conversation, if it is not the agent's own, and its price.
+    pub(super) summarizer: Option<Summarizer>,
+    pub(super) tools: Vec<String>,
+    pub(super) permissions: Permissions,
+    pub(super) input_schema: Option<Schema>,
+    pub(super) output_schema: Option<Schema>,
+}
+
+/// A model that summarizes, and its price.
+type Summarizer = (Arc<dyn Model>, Option<Price>);
+
+impl Agents {
+    /// Prepares all agents before the first step runs. `spec_path` is the file of the spec.
+    pub(crate) async fn prepare(
+        world: &Env,
+        workflow: &Workflow,
+        secrets: &Secrets,
+        spec_path: &Path,
+        workspace: &Path,
+        observer: &dyn Observer,
+    ) -> Result<Self, Error> {
+        let folder = spec_path.parent().unwrap_or(Path::new("."));
+        let mut created: Vec<(&Provider, AgentDriver)> = Vec::new();
+        let mut agents = BTreeMap::new();
+        for (name, agent) in &workflow.agents {
+            let known = created
+                .iter()
+                .find(|(provider, _)| **provider == agent.provider);
+            let speaker = match known {
+                Some((_, speaker)) => speaker.clone(),
+                None => world.drivers.driver(&agent.provider, folder)?,
+            };
+            created.push((&agent.provider, speaker.clone()));
+            let prepared = Agent {
+                price: price(world, workflow, agent.provider.model())?,
+                summarizer: summarizer(world, workflow, &agent.provider, folder)?,
+                prompt: agent.prompt.clone(),
+                skills: skills_prompt(&workflow.skills),
+                identity: agent.provider.identity(),
+                provider: agent.provider.name(),
+                speaker,
+                tools: agent.tools.clone(),
+                permissions: agent.permissions.clone(),
+                input_schema: agent.input_schema.clone(),
+                output_schema: agent.output_schema.clone(),
+            };
+            agents.insert(name.clone(), prepared);
+        }
+        // Only models call Segno's tools.
+        let models = agents
+            .values()
+            .any(|agent| matches!(agent.speaker, AgentDriver::Model(_)));
+        let toolsets = if models {
+            toolsets(world, workflow, secrets, folder, workspace, observer).await?
+        } else {
+            BTreeMap::new()
+        };
+        Ok(Self { agents, toolsets })
+    }
+
+    /// The toolset with these tools; `None` if there is none.
+    pub(super) fn toolset(&self, names: &[String]) -> Option<&Toolset> {
+        self.toolsets.get(names)
+    }
+
+    /// Whether this agent is a CLI agent, which keeps its own conversation.
+    pub(crate) fn is_cli_agent(&self, name: &str) -> bool {
+        let found = self.agents.get(name);
+        found.is_some_and(|found| matches!(found.speaker, AgentDriver::CliAgent(_)))
+    }
+
+    /// Whether any agent is a CLI agent.
+    pub(crate) fn has_cli_agents(&self) -> bool {
+        let mut all = self.agents.values();
+        all.any(|agent| matches!(agent.speaker, AgentDriver::CliAgent(_)))
+    }
+
+    /// The adapter of an agent, and its price if known.
+    pub(crate) fn speaker_and_price(&self, name: &str) -> Option<(AgentDriver, Option<Price>)> {
+        let found = self.agents.get(name)?;
+        Some((found.speaker.clone(), found.price))
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Agent> {
+        self.agents.get(name)
+    }
+
+    /// The agent of that name. A validated spec names no other.
+    pub(super) fn get(&self, name: &str) -> &Agent {
+        &self.agents[name]
+    }
+}
+
+/// The model that summarizes an agent's conversation, where the spec names one.
+fn summarizer(
+    world: &Env,
+    workflow: &Workflow,
+    provider: &Provider,
+    folder: &Path,
+) -> Result<Option<Summarizer>, Error> {
+    let compaction = workflow.context.compaction.as_ref();
+    let (Some(model), Provider::Api(api)) = (compaction.and_then(|c| c.model.clone()), provider)
+    else {
+        return Ok(None);
+    };
+    let price = price(world, workflow, Some(&model))?;
+    let provider = Provider::Api(Api {
+        model,
+        ..api.clone()
+    });
+    Ok(match world.drivers.driver(&provider, folder)? {
+        AgentDriver::Model(model) => Some((model, price)),
+        AgentDriver::Stateless(_) | AgentDriver::CliAgent(_) => None,
+    })
+}
+
+/// The price of a model. A cost budget cannot be enforced without it.
+fn price(world: &Env, workflow: &Workflow, model: Option<&str>) -> Result<Option<Price>, Error> {
+    let Some(model) = model else {
+        return Ok(None);
+    };
+    let price = world.drivers.price(model);
+    if price.is_none() && workflow.runtime.budgets.max_cost.is_some() {
+        return Err(Error::NoPrice {
+            model: model.to_owned(),
+        });
+    }
+    Ok(price)
+}
+
+/// A toolset for each set of tools that an agent or a step has.
+async fn toolsets(
+    world: &Env,
+    workflow: &Workflow,
+    secrets: &Secrets,
+    folder: &Path,
+    workspace: &Path,
+    observer: &dyn Observer,
+) -> Result<BTreeMap<Vec<String>, Toolset>, Error> {
+    let own = workflow.agents.values().map(|agent| agent.tools.clone());
+    let chosen = outline(workflow).into_iter().filter_map(|part| part.tools);
+    let skills = &workflow.skills;
+    let needed = |names: &Vec<String>| !names.is_empty() || !skills.is_empty();
+    let sets: Vec<Vec<String>> = own.chain(chosen).filter(needed).collect();
+    let mut wanted = workflow.tools.clone();
+    let used = |id: &String| sets.iter().any(|names| names.contains(id));
+    wanted.executors.retain(|executor| used(&executor.id));
+    wanted.servers.retain(|server| used(&server.id));
+    let DeclaredTools {
+        executors, servers, ..
+    } = secrets.fill(&wanted)?;
+    for server in &servers {
+        observer.notice(&format!("starting MCP server `{}`", server.id));
+    }
+    let started = servers.iter().map(|server| async {
+        let tools = world.drivers.mcp_server(server, folder, workspace).await?;
+        Ok::<_, Error>((server.id.as_str(), tools))
+    });
+    let started: Vec<(&str, Arc<dyn Tools>)> = futures_util::future::try_join_all(started).await?;
+    let guardrails = &workflow.guardrails;
+    let mut toolsets = BTreeMap::new();
+    for names in sets {
+        let mut executors = executors.clone();
+        executors.retain(|executor| names.contains(&executor.id));
+        let order = ToolsetRequest {
+            native: &names,
+            executors: &executors,
+            skills,
+            mounts: &workflow.environment.mounts,
+            spec_folder: folder,
+            workspace,
+        };
+        let mut toolset = Toolset::default();
+        for tools in world.drivers.tools(order)? {
+            toolset.add(None, &tools, |_| true);
+        }
+        for (id, tools) in started
+            .iter()
+            .filter(|(id, _)| names.iter().any(|n| n == id))
+        {
+            let allows = |name: &str| guardrails.allows(name) || guardrails.allows(id);
+            toolset.add(Some(id), tools, allows);
+        }
+        toolsets.insert(names, toolset);
+    }
+    Ok(toolsets)
+}
+
+/// The list of skills for the system prompt.
+fn skills_prompt(skills: &[Skill]) -> String {
+    let mut text = String::new();
+    for skill in skills.iter().filter(|skill| skill.preload) {
+        if text.is_empty() {
+            text.push_str("\n\nSkills, which the tool `Skill` loads when they are needed:");
+        }
+        let what = skill.description.as_deref();
+        let what = what.map_or(String::new(), |what| format!(": {what}"));
+        let _ = write!(text, "\n- {}{what}", skill.id);
+    }
+    text
+}

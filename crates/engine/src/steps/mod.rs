@@ -1,0 +1,579 @@
+//! Runs the steps of a workflow.
+//!
+//! Patterns are plain functions that call [`Flow::ask`]. If the journal says that a step is
+//! finished, `ask` returns the recorded answer at once. Otherwise it journals the start of the
+//! step, runs the agent, and journals the result (P6, P7). Every pattern resumes this way; there is
+//! no other resume logic for steps.
+//!
+//! The submodules execute one step: `step` runs the attempts, `run_model_loop` talks to API
+//! models, `run_cli_agent` to CLI agents, `human` to people, and `git_step` runs git
+//! operations. `rate_limit` decides about retries and waits. Writing the journal is left to
+//! [`crate::pen`], the lease to [`crate::claim`].
+
+mod agent_events;
+mod agents;
+mod chat_turn;
+mod compaction;
+mod git_step;
+mod human;
+mod prior_conversation;
+mod rate_limit;
+mod run_cli_agent;
+mod run_model_loop;
+mod step;
+mod toolset;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use segno_core::agent::AccessMode;
+use segno_core::id::{Name, SessionId};
+use segno_core::journal::{Event, OnChange, Run, Seq};
+use segno_core::model::{Message, Part};
+use segno_core::retry::Policy;
+use segno_core::snapshot::WorkspaceStatus;
+use segno_core::state::{self, FinishedStep, FinishedSteps};
+use segno_core::step::Path;
+use segno_core::usage::Usage;
+use tokio::sync::Semaphore;
+
+use crate::answers::{Answer, Answers, Source};
+use crate::auto_pause::AutoPause;
+use crate::budget::Budget;
+use crate::chat::Exchange;
+use crate::env::{AgentDriver, Env};
+use crate::error::Error;
+use crate::journal::{self, Writer};
+use crate::lease;
+use crate::memory::QuestionText;
+use crate::notes_file::{NotesFile, StepNote};
+use crate::observe::Observer;
+use crate::patterns::find_json;
+use crate::reconcile;
+use crate::resume::{Replacement, ResumeOverrides};
+use crate::resume_context::Outline;
+use crate::scope::Scope;
+use crate::spec::{Compaction, ContextFull, RateLimitPolicy, Schema};
+use crate::stop::{Stop, StopToken};
+use crate::template::Templates;
+
+use agents::Agent;
+pub(crate) use agents::Agents;
+pub(crate) use human::check_answer;
+pub(crate) use run_cli_agent::{remaining_usage, user_entry};
+pub(crate) use run_model_loop::final_answer;
+use step::Step;
+pub(crate) use step::{digest, priced, unfinished_steps, unknown_step_events};
+
+/// How many bytes of earlier questions and answers a model receives again.
+const MAX_MEMORY_BYTES: usize = 256 * 1024;
+
+/// How long a read of the inbox stays valid. Reading the inbox takes a good part of the time of the
+/// shortest step. The interval is too short for a user to request a pause, learn which step the run
+/// finishes first, and see that step end.
+const INBOX_READ_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The state of one run: identity, policies, budget, and access to the journal, agents and people.
+pub struct Runner {
+    pub(crate) env: Env,
+    pub(crate) session: SessionId,
+    pub(crate) name: Name,
+    pub(crate) run: Run,
+    pub(crate) workspace: PathBuf,
+    pub(crate) journal: Writer,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) stop_token: StopToken,
+    pub(crate) finished: FinishedSteps,
+    pub(crate) on_change: OnChange,
+    /// How this run resumes the steps that earlier runs left unfinished.
+    pub(crate) overrides: ResumeOverrides,
+    pub(crate) agents: Agents,
+    pub(crate) retry: Policy,
+    pub(crate) timeout: Option<Duration>,
+    /// What the run does when a provider limits it and says when the limit ends.
+    pub(crate) patience: RateLimitPolicy,
+    /// Bounds how many agents run at once.
+    pub(crate) slots: Semaphore,
+    pub(crate) budget: Budget,
+    /// When the run pauses on its own.
+    pub(crate) auto_pause: AutoPause,
+    /// What the run does when the context of a CLI agent is nearly full.
+    pub(crate) context_full: ContextFull,
+    /// Whether models receive their earlier questions and answers.
+    pub(crate) remembers: bool,
+    /// When the run compacts a model's conversation.
+    pub(crate) compaction: Option<Compaction>,
+    /// The file with notes about what agents did, if the workflow has one.
+    pub(crate) notes: Option<NotesFile>,
+    /// Questions of earlier runs that no one has answered yet.
+    pub(crate) open_questions: BTreeMap<Path, state::Question>,
+    /// Held while a human is being asked, so that questions come one at a time.
+    pub(crate) human: tokio::sync::Mutex<()>,
+    /// The steps that earlier runs started and did not finish, with their status.
+    pub(crate) unfinished: HashMap<Path, state::OpenStep>,
+    pub(crate) saved: Mutex<Saved>,
+    /// What the workflow says about itself, for the resume context of new agents.
+    pub(crate) outline: Outline,
+    /// Agents whose prompt template cannot be rendered, and for which the observer already got a
+    /// notice.
+    pub(crate) unrendered_prompts: Mutex<BTreeSet<String>>,
+    /// The variables that every template sees.
+    pub(crate) scope: Scope,
+    pub(crate) answers: Answers,
+    pub(crate) templates: Templates,
+    /// The message being answered, if the session is a chat.
+    pub(crate) exchange: Option<Box<Exchange>>,
+    /// When the inbox was last read before a step started.
+    pub(crate) inbox_read_at: Mutex<Option<Duration>>,
+    /// Set when a step failed: concurrent steps start nothing new.
+    pub(crate) failing: AtomicBool,
+}
+
+/// What this run did not repeat because earlier runs had finished it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Steps that were skipped.
+    pub steps: u64,
+    /// What the skipped steps had used.
+    pub usage: Usage,
+}
+
+/// A request to run one step with an agent.
+pub struct Question<'a> {
+    pub path: Path,
+    pub agent: &'a str,
+    pub input: Input<'a>,
+    /// The variables that its templates see.
+    pub scope: &'a Scope,
+    /// The tools of the step, if they differ from the agent's tools.
+    pub tools: Option<&'a [String]>,
+    /// What the agent may do to the workspace.
+    pub access: AccessMode,
+}
+
+/// The input of a step.
+pub enum Input<'a> {
+    /// A template to render.
+    Template(&'a str),
+    /// A template to render, and text that follows it.
+    TemplateThen(&'a str, &'a str),
+    /// Literal text.
+    Text(String),
+    /// The text of an earlier answer.
+    Answer(Answer),
+    /// The agent's own prompt.
+    Prompt,
+}
+
+impl Runner {
+    /// Returns the answer of a step: the recorded one if the step is finished, otherwise a new one.
+    /// If the answer does not match the agent's output schema, asks the agent once more.
+    pub async fn ask(&self, question: Question<'_>) -> Result<Answer, Error> {
+        let Some(schema) = &self.agents.get(question.agent).output_schema else {
+            return self.run_step(question).await;
+        };
+        let (path, agent) = (question.path.clone(), question.agent);
+        let (scope, tools, conduct) = (question.scope, question.tools, question.access);
+        let answer = self.run_step(question).await?;
+        let text = self.text(answer).await?;
+        let Err(reason) = fits_schema(schema, &text) else {
+            return Ok(answer);
+        };
+        let words = format!(
+            "This answer of yours cannot be used: {reason}.\n\n{text}\n\nAnswer again with JSON alone that fits this schema:\n{}",
+            schema.text()
+        );
+        let repair = Question {
+            path: path.join("repair"),
+            agent,
+            input: Input::Text(words),
+            scope,
+            tools,
+            access: conduct,
+        };
+        let answer = self.run_step(repair).await?;
+        match fits_schema(schema, &self.text(answer).await?) {
+            Ok(()) => Ok(answer),
+            Err(reason) => Err(Error::UnusableAnswer {
+                name: self.name.clone(),
+                path: path.join("repair"),
+                agent: agent.to_owned(),
+                times: 2,
+                reason,
+            }),
+        }
+    }
+
+    /// Returns the recorded answer of a step, or runs the step. Does not check the output schema.
+    pub(crate) async fn run_step(&self, question: Question<'_>) -> Result<Answer, Error> {
+        // A finished step needs no rendering.
+        if let Some((asked, source)) = self.recorded_answer(&question.path) {
+            let answer = self.answers.add(source);
+            let asked = QuestionText::Journal(asked);
+            self.remember(
+                &question.path,
+                question.agent,
+                question.scope,
+                asked,
+                answer,
+            );
+            self.write_missing_note(&question, answer).await?;
+            return Ok(answer);
+        }
+        let Question {
+            path,
+            agent,
+            input,
+            scope,
+            tools,
+            access: conduct,
+        } = question;
+        let spec_agent = self.agents.get(agent);
+        let system = self.prompt(agent, &spec_agent.prompt, scope).await? + &spec_agent.skills;
+        let input = match input {
+            Input::Template(source) => self.render("the input", &path, source, scope).await?,
+            Input::TemplateThen(source, more) => {
+                let text = self.render("the input", &path, source, scope).await?;
+                format!("{text}\n\n{more}")
+            }
+            Input::Text(words) => words,
+            Input::Answer(answer) => self.text(answer).await?.to_string(),
+            Input::Prompt => system.clone(),
+        };
+        if let Some(schema) = &spec_agent.input_schema
+            && let Ok(value) = serde_json::from_str(&input)
+            && let Err(reason) = schema.check(&value)
+        {
+            return Err(Error::InvalidInput {
+                name: self.name.clone(),
+                path,
+                agent: agent.to_owned(),
+                reason,
+            });
+        }
+        let input: Arc<str> = input.into();
+        let (executed_by, actor) = self.actor(&path, agent);
+        let toolset = self.agents.toolset(tools.unwrap_or(&actor.tools));
+        let tools = tools.unwrap_or(&spec_agent.tools);
+        let mut notes = match &self.notes {
+            Some(notes) => notes.prompt_text(self).await?,
+            None => String::new(),
+        };
+        notes.push_str(&self.task_context().await?);
+        let step = Step {
+            path: path.clone(),
+            agent,
+            executed_by,
+            earlier: match (&self.exchange, &actor.speaker) {
+                (Some(exchange), AgentDriver::Model(_)) => self.past_messages(exchange),
+                (Some(_), _) => Vec::new(),
+                (None, _) => self.past_exchanges(agent, scope).await?,
+            },
+            notes,
+            speaker: &actor.speaker,
+            provider: &spec_agent.identity,
+            provider_name: actor.provider,
+            tool_names: tools,
+            system,
+            input: Arc::clone(&input),
+            toolset,
+            permissions: &actor.permissions,
+            conduct,
+            price: actor.price,
+            summarizer: actor
+                .summarizer
+                .as_ref()
+                .map(|(model, price)| (&**model, *price)),
+        };
+        let answer = self.answers.add(self.step(step).await?);
+        if let Some(notes) = &self.notes {
+            // The answer is durable before a file mentions it.
+            self.journal.flush().await?;
+            let note = StepNote {
+                step: path.as_str(),
+                agent,
+                question: &input,
+                tools,
+                answer: &self.text(answer).await?,
+            };
+            notes.add(self, note).await?;
+        }
+        self.remember(&path, agent, scope, QuestionText::InMemory(input), answer);
+        Ok(answer)
+    }
+
+    /// Who executes the step: the agent of the spec, unless an earlier run handed the unfinished
+    /// step over, or the user resumes it with another agent.
+    fn actor<'a>(&'a self, path: &Path, agent: &'a str) -> (&'a str, &'a Agent) {
+        let open = self.unfinished.get(path);
+        let wanted = open.and_then(|open| match &self.overrides.with {
+            Some(Replacement::Agent(name)) => Some(name),
+            Some(Replacement::Program(_)) => None,
+            None => open.handed_over_at.map(|_| &open.agent),
+        });
+        let found = wanted.and_then(|name| Some((name.as_str(), self.agents.find(name)?)));
+        found.unwrap_or_else(|| (agent, self.agents.get(agent)))
+    }
+
+    /// Writes the note of a step whose run was lost between the answer and the note.
+    async fn write_missing_note(
+        &self,
+        question: &Question<'_>,
+        answer: Answer,
+    ) -> Result<(), Error> {
+        let (Some(notes), Some(done)) = (&self.notes, self.finished.get(&question.path)) else {
+            return Ok(());
+        };
+        let step = question.path.as_str();
+        if notes.has(self, step).await? {
+            return Ok(());
+        }
+        let note = StepNote {
+            step,
+            agent: question.agent,
+            question: &self.input_at(done.started_seq).await?,
+            tools: question
+                .tools
+                .unwrap_or(&self.agents.get(question.agent).tools),
+            answer: &self.text(answer).await?,
+        };
+        notes.add(self, note).await
+    }
+
+    /// Adds a question and its answer to the model's memory.
+    fn remember(
+        &self,
+        path: &Path,
+        agent: &str,
+        scope: &Scope,
+        asked: QuestionText,
+        answer: Answer,
+    ) {
+        let model = matches!(self.agents.get(agent).speaker, AgentDriver::Model(_));
+        if self.remembers && model {
+            scope.memory().add(path, agent, asked, answer);
+        }
+    }
+
+    /// The newest remembered exchanges that fit into [`MAX_MEMORY_BYTES`].
+    async fn past_exchanges(&self, agent: &str, scope: &Scope) -> Result<Vec<Message>, Error> {
+        let (mut room, mut messages) = (MAX_MEMORY_BYTES, Vec::new());
+        for exchange in scope.memory().exchanges_of(agent).into_iter().rev() {
+            let asked = match exchange.question {
+                QuestionText::InMemory(words) => words,
+                QuestionText::Journal(seq) => self.input_at(seq).await?.into(),
+            };
+            let answer = self.text(exchange.answer).await?;
+            let Some(left) = room.checked_sub(asked.len() + answer.len()) else {
+                break;
+            };
+            room = left;
+            let text = answer.to_string();
+            let parts = vec![Part::Text { text }];
+            messages.push(Message::Assistant { parts });
+            let text = asked.to_string();
+            messages.push(Message::User { text });
+        }
+        messages.reverse();
+        Ok(messages)
+    }
+
+    /// The input of the step whose start is event `seq`.
+    async fn input_at(&self, seq: Seq) -> Result<String, Error> {
+        let entry = self.env.store.event(self.session, seq).await?;
+        match &entry.event {
+            Event::StepStarted(event) => Ok(journal::load_text(&self.env, &event.input).await?),
+            other => Err(Error::InvalidJournal {
+                session: self.session,
+                reason: format!("record {seq} is a {}, not a question", other.kind()),
+            }),
+        }
+    }
+
+    /// Renders the agent's prompt. A prompt that cannot be rendered is sent unrendered, with one
+    /// notice.
+    async fn prompt(&self, agent: &str, source: &str, scope: &Scope) -> Result<String, Error> {
+        match self.render("the prompt", &agent, source, scope).await {
+            Err(Error::Template { error, .. }) => {
+                let mut reported = self
+                    .unrendered_prompts
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                if reported.insert(agent.to_owned()) {
+                    self.observer.notice(&format!(
+                        "the prompt of agent `{agent}` is sent as it stands, because it cannot be filled in: {error}"
+                    ));
+                }
+                Ok(source.to_owned())
+            }
+            rendered => rendered,
+        }
+    }
+
+    pub async fn text(&self, answer: Answer) -> Result<Arc<str>, Error> {
+        let text = self
+            .answers
+            .text(&self.env, &self.journal, self.session, answer);
+        Ok(text.await?)
+    }
+
+    /// Renders a template; `what` and `whose` name it in errors.
+    pub async fn render(
+        &self,
+        what: &str,
+        whose: &impl std::fmt::Display,
+        source: &str,
+        scope: &Scope,
+    ) -> Result<String, Error> {
+        let rendered = self.with_answers_loaded(|| self.templates.render(source, scope.value()));
+        rendered.await?.map_err(|error| Error::Template {
+            place: format!("{what} of {whose}"),
+            error,
+        })
+    }
+
+    /// Evaluates the condition of an edge that leaves `node`.
+    pub async fn holds(&self, node: &str, source: &str, scope: &Scope) -> Result<bool, Error> {
+        let held = self.with_answers_loaded(|| self.templates.holds(source, scope.value()));
+        held.await?.map_err(|error| Error::Template {
+            place: format!("the condition `{source}` after node {node}"),
+            error,
+        })
+    }
+
+    /// Repeats `attempt` until all answers that it reads are loaded.
+    async fn with_answers_loaded<T>(&self, attempt: impl Fn() -> T) -> Result<T, Error> {
+        loop {
+            let result = attempt();
+            let missed = self.answers.take_missed();
+            if missed.is_empty() {
+                self.answers.evict();
+                return Ok(result);
+            }
+            for answer in missed {
+                let text = self.text(answer).await?;
+                self.answers.cache(answer, text);
+            }
+        }
+    }
+
+    /// Whether the step is finished and will not run again, so that its input need not be built.
+    pub(crate) fn will_skip(&self, path: &Path) -> bool {
+        self.on_change != OnChange::Rerun && self.finished.get(path).is_some()
+    }
+
+    /// The workspace status now, and what the session has changed since it started.
+    async fn workspace_status(&self) -> WorkspaceStatus {
+        let began = self
+            .journal
+            .with_state(|state| state.start_commit().map(str::to_owned));
+        reconcile::workspace_status(&self.env, &self.workspace, began.as_deref()).await
+    }
+
+    /// The workflow's variables as JSON for a prompt.
+    pub(crate) fn variables_as_json(&self) -> String {
+        let variables = self.journal.with_state(|state| {
+            let created = state.created.as_ref();
+            created.map(|created| created.variables.clone())
+        });
+        serde_json::to_string_pretty(&variables.unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// The recorded answer of a finished step, unless changed inputs make steps run again.
+    fn recorded_answer(&self, path: &Path) -> Option<(Seq, Source)> {
+        let done = self
+            .finished
+            .get(path)
+            .filter(|_| self.on_change != OnChange::Rerun)?;
+        Some((done.started_seq, self.skip(path, done)))
+    }
+
+    /// Counts a finished step as saved, reports it as skipped, and returns its recorded answer.
+    fn skip(&self, path: &Path, done: &FinishedStep) -> Source {
+        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.steps += 1;
+        saved.usage += done.usage;
+        self.observer.skipped(self.session, path);
+        Source::Journal(done.seq)
+    }
+
+    /// Skips every finished step below `place`.
+    pub(crate) fn skip_finished_below(&self, place: &Path) {
+        let below = format!("{place}/");
+        let finished = self.finished.iter();
+        let mut skipped: Vec<_> = finished
+            .filter(|(path, _)| path.as_str().starts_with(&below))
+            .collect();
+        skipped.sort_by_key(|(_, done)| done.seq);
+        for (path, done) in skipped {
+            self.skip(path, done);
+        }
+    }
+
+    /// Checks that a new step may start: no stop request, no failure in a concurrent step, budget
+    /// left.
+    pub(crate) async fn check_may_start(&self) -> Result<(), Error> {
+        self.read_stop_requests().await;
+        if let Some(stop) = self.auto_pause.due_stop() {
+            self.stop_token.request_stop(stop);
+        }
+        if let Some(stop) = self.due_stop() {
+            return Err(self.stop_error(stop));
+        }
+        if self.failing.load(Ordering::Relaxed) {
+            return Err(Error::ConcurrentStepFailed);
+        }
+        for neared in self.budget.check(&self.name)? {
+            self.journal.enqueue(neared);
+        }
+        Ok(())
+    }
+
+    /// Reads stop requests from the inbox. A user who was told that the run stops after this step
+    /// can rely on it.
+    async fn read_stop_requests(&self) {
+        let now = self.env.clock.elapsed();
+        {
+            let mut inbox_read_at = self
+                .inbox_read_at
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if inbox_read_at.is_some_and(|at| now.saturating_sub(at) < INBOX_READ_INTERVAL) {
+                return;
+            }
+            *inbox_read_at = Some(now);
+        }
+        lease::read_stop_requests(&self.env, self.session, &self.stop_token, &*self.observer).await;
+    }
+
+    /// The stop request that takes effect here, if there is one.
+    fn due_stop(&self) -> Option<Stop> {
+        let stop = self.stop_token.requested();
+        stop.filter(|stop| stop.is_immediate() || !self.stop_token.in_task())
+    }
+
+    pub(crate) fn stop_error(&self, stop: Stop) -> Error {
+        match stop {
+            Stop::Requested(asked) => Error::Stopped {
+                name: self.name.clone(),
+                status: asked.status,
+                by: asked.by,
+            },
+            Stop::Fenced(error) => Error::Store(error),
+        }
+    }
+}
+
+/// Whether the answer contains JSON that matches the schema.
+fn fits_schema(schema: &Schema, text: &str) -> Result<(), String> {
+    if find_json(text, |value| schema.check(value).is_ok()).is_some() {
+        return Ok(());
+    }
+    match find_json(text, |_| true) {
+        Some(value) => schema.check(&value),
+        None => Err("it is not JSON".to_owned()),
+    }
+}
