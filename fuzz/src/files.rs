@@ -5,7 +5,7 @@ use segno_core::bundle::{self, Header, Writer};
 use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::journal::{Event, Head, Run};
-use segno_core::letter::Letter;
+use segno_core::announcement::Letter;
 use segno_core::time::Timestamp;
 use segno_snapshot::Limits;
 use segno_snapshot::archive::probe as archive;
@@ -237,9 +237,9 @@ fn check_announcement(bytes: &[u8]) {
     let object = format!("checkpoints/{}/{}.json", word("session"), word("id"));
     let read = Letter::from_bytes(&object, bytes);
     assert_eq!(read, Letter::from_bytes(&object, bytes));
-    let Ok(letter) = read else { return };
-    let again = Letter::from_bytes(&object, &letter.to_bytes());
-    assert_eq!(again.as_ref(), Ok(&letter));
-    let kept = letter.checkpoint.to_text(&KEY);
-    assert_eq!(Manifest::from_text(&kept, &KEY), Ok(letter.checkpoint));
+    let Ok(announcement) = read else { return };
+    let again = Letter::from_bytes(&object, &announcement.to_bytes());
+    assert_eq!(again.as_ref(), Ok(&announcement));
+    let kept = announcement.checkpoint.to_text(&KEY);
+    assert_eq!(Manifest::from_text(&kept, &KEY), Ok(announcement.checkpoint));
 }

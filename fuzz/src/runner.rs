@@ -1,8 +1,8 @@
-//! Target for `segno_core::memo::Reader`, which reads the output of commands: it must not conclude
+//! Target for `segno_core::note::Reader`, which reads the output of commands: it must not conclude
 //! more than the output says.
 
 use segno_core::conversation::{Answer, Entry, Outcome, Part, Said, Utterance};
-use segno_core::memo::{Memo, Phase, Reader};
+use segno_core::note::{Memo, Phase, Reader};
 use segno_core::model::ToolCall;
 
 use crate::seeds;
@@ -48,9 +48,9 @@ fn check(bytes: &[u8]) {
             reader.read(&asked(command));
             let found = reader.read(&answered(&text, outcome));
             for (_, written) in &found {
-                let memo = &written.memo;
-                assert_eq!(&memo.clone().bounded(), memo, "memos are short");
-                if let Memo::Tests(tests) = memo {
+                let note = &written.note;
+                assert_eq!(&note.clone().bounded(), note, "memos are short");
+                if let Memo::Tests(tests) = note {
                     assert_ne!(command, COMMANDS[0], "a file that is shown is no test run");
                     let well = matches!(tests.phase, Phase::Green | Phase::Refactor);
                     assert!(!well, "nothing was known before");
@@ -64,10 +64,10 @@ fn check(bytes: &[u8]) {
         // The same output again must not report the same error again.
         reader.read(&asked(command));
         let again = reader.read(&answered(&text, Outcome::Failed));
-        let errors = |memo: &Memo| matches!(memo, Memo::Error(_));
-        let told = found.iter().filter(|(_, written)| errors(&written.memo));
+        let errors = |note: &Memo| matches!(note, Memo::Error(_));
+        let told = found.iter().filter(|(_, written)| errors(&written.note));
         assert!(told.count() <= 1, "one call, one error");
-        assert!(!again.iter().any(|(_, written)| errors(&written.memo)));
+        assert!(!again.iter().any(|(_, written)| errors(&written.note)));
     }
 }
 

@@ -29,10 +29,10 @@ pub enum Permissions {
 }
 
 impl Permissions {
-    /// Restricts the permissions to what `conduct` allows. `All` stays `All`: a reviewer runs tests
+    /// Restricts the permissions to what `access` allows. `All` stays `All`: a reviewer runs tests
     /// by commands, and a sandbox may not work where `All` was granted.
-    pub(crate) fn restricted_to(self, conduct: AccessMode) -> Self {
-        match (self, conduct) {
+    pub(crate) fn restricted_to(self, access: AccessMode) -> Self {
+        match (self, access) {
             (Self::Edit, AccessMode::ReadOnly) => Self::Read,
             (permissions, _) => permissions,
         }

@@ -389,22 +389,22 @@ impl Draft {
             .mode(0o600)
             .open(&path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        point(Point::RecordAfterDraft);
+        point(Point::TranscriptAfterDraft);
         Ok(Self { path, file })
     }
 
     /// Writes the content. It is durable when this returns; after an error the file is removed.
     fn write<T>(&mut self, write: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
         let written = write(&mut self.file);
-        point(Point::RecordBeforeSync);
+        point(Point::TranscriptBeforeSync);
         let written = written.and_then(|value| self.file.sync_all().map(|()| value));
         written.inspect_err(|_| drop(fs::remove_file(&self.path)))
     }
 
     fn publish(self, record: &Path) -> io::Result<()> {
-        point(Point::RecordBeforeRename);
+        point(Point::TranscriptBeforeRename);
         fs::rename(&self.path, record)?;
-        point(Point::RecordAfterRename);
+        point(Point::TranscriptAfterRename);
         sync_folder(record)
     }
 }
@@ -432,7 +432,7 @@ fn back_up(path: &Path) -> io::Result<PathBuf> {
         let kept = path.with_extension(format!("jsonl.before-repair-{number}"));
         match fs::hard_link(path, &kept) {
             Ok(()) => {
-                point(Point::RecordAfterKeep);
+                point(Point::TranscriptAfterBackup);
                 return Ok(kept);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

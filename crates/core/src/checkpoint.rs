@@ -93,7 +93,7 @@ pub struct Manifest {
     /// Environment variables that are informative and not secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The snapshot of the checkpoint's attachments: see [`papers`].
+    /// The snapshot of the checkpoint's attachments: see [`attachments`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "papers")]
     pub attachments: Option<Digest>,

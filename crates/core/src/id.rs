@@ -30,8 +30,8 @@ macro_rules! ulids {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let mut text = [0; 26];
-                for (place, letter) in text.iter_mut().rev().enumerate() {
-                    *letter = ALPHABET[(self.0 >> (5 * place) & 31) as usize];
+                for (place, announcement) in text.iter_mut().rev().enumerate() {
+                    *announcement = ALPHABET[(self.0 >> (5 * place) & 31) as usize];
                 }
                 f.pad(std::str::from_utf8(&text).expect("the alphabet is ASCII"))
             }
@@ -87,10 +87,10 @@ fn parse_ulid(text: &str) -> Result<u128, ParseError> {
         return Err(ParseError);
     }
     let mut value: u128 = 0;
-    for (index, letter) in text.bytes().enumerate() {
+    for (index, announcement) in text.bytes().enumerate() {
         let digit = ALPHABET
             .iter()
-            .position(|known| *known == letter.to_ascii_uppercase())
+            .position(|known| *known == announcement.to_ascii_uppercase())
             .ok_or(ParseError)?;
         // 26 characters of 5 bits are 130 bits: the first may only use three of its five.
         if index == 0 && digit > 7 {

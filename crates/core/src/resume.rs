@@ -1,6 +1,6 @@
 //! Chooses the resume strategy: how an agent continues, best strategy first.
 //!
-//! There is one mechanism for every agent and every reason to resume: [`choose`] takes the available
+//! There is one mechanism for every agent and every reason to resume: [`choose_strategy`] takes the available
 //! evidence and returns the first strategy that applies, why the better ones do not apply, and what is
 //! lost. A strategy that was tried and failed is not tried again.
 
@@ -17,13 +17,13 @@ words! {
         /// The CLI agent resumes from a stored copy of its transcript, which is written to the agent's
         /// own location.
         #[serde(rename = "rehomed")]
-        Restored = "rehomed",
+        Restored = "restored",
         /// The same agent starts a new conversation with a resume context.
         #[serde(rename = "compiled")]
-        Summarized = "compiled",
+        Summarized = "summarized",
         /// Another agent starts with a resume context.
         #[serde(rename = "other")]
-        Handoff = "other",
+        Handoff = "handoff",
     }
 }
 
@@ -57,38 +57,38 @@ pub struct Plan {
 /// Returns the first strategy that applies.
 pub fn choose_strategy(evidence: &Evidence) -> Plan {
     let mut because = Vec::new();
-    for rung in Strategy::ALL {
-        match refusal(*rung, evidence) {
+    for strategy in Strategy::ALL {
+        match refusal(*strategy, evidence) {
             None => {
                 return Plan {
-                    strategy: *rung,
-                    lost: lost(*rung, evidence),
+                    strategy: *strategy,
+                    lost: lost(*strategy, evidence),
                     rejected: because,
                 };
             }
-            Some(reason) => because.push((*rung, reason)),
+            Some(reason) => because.push((*strategy, reason)),
         }
     }
     // Whatever else fails, an agent can receive a resume context from the journal.
-    let rung = if evidence.other_agent {
+    let strategy = if evidence.other_agent {
         Strategy::Handoff
     } else {
         Strategy::Summarized
     };
     Plan {
-        strategy: rung,
-        lost: lost(rung, evidence),
+        strategy,
+        lost: lost(strategy, evidence),
         rejected: because,
     }
 }
 
 /// Why a strategy does not apply; `None` if it applies.
-fn refusal(rung: Strategy, evidence: &Evidence) -> Option<String> {
-    if evidence.ruled_out.contains(&rung) {
+fn refusal(strategy: Strategy, evidence: &Evidence) -> Option<String> {
+    if evidence.ruled_out.contains(&strategy) {
         return Some("it was tried, and failed".to_owned());
     }
     let own = matches!(
-        rung,
+        strategy,
         Strategy::Native | Strategy::Repaired | Strategy::Restored
     );
     if own && evidence.other_agent {
@@ -106,7 +106,7 @@ fn refusal(rung: Strategy, evidence: &Evidence) -> Option<String> {
     {
         return Some(format!("{percent} % of the context is used"));
     }
-    let refused = match (rung, &evidence.transcript) {
+    let refused = match (strategy, &evidence.transcript) {
         (Strategy::Native, None) => "the program has no record of it",
         (Strategy::Native | Strategy::Repaired, Some(Health::Empty)) => {
             "the program's record is empty"
@@ -130,9 +130,9 @@ fn refusal(rung: Strategy, evidence: &Evidence) -> Option<String> {
     Some(refused.to_owned())
 }
 
-fn lost(rung: Strategy, evidence: &Evidence) -> Vec<String> {
+fn lost(strategy: Strategy, evidence: &Evidence) -> Vec<String> {
     let mut lost = Vec::new();
-    match rung {
+    match strategy {
         Strategy::Native => {}
         Strategy::Repaired => lost.push("what stood in the damaged lines of the record".to_owned()),
         Strategy::Restored => {
@@ -142,7 +142,7 @@ fn lost(rung: Strategy, evidence: &Evidence) -> Vec<String> {
             lost.push("the agent's thinking, and what its context held word for word".to_owned());
         }
     }
-    if rung == Strategy::Handoff && evidence.id.is_some() {
+    if strategy == Strategy::Handoff && evidence.id.is_some() {
         lost.push("what only the first agent's program can read".to_owned());
     }
     lost
@@ -167,7 +167,7 @@ mod tests {
             used: 85,
             window: Some(100),
         });
-        for (evidence, rung) in [
+        for (evidence, strategy) in [
             (evidence(), Strategy::Native),
             (
                 Evidence {
@@ -244,12 +244,16 @@ mod tests {
             ),
         ] {
             let plan = choose_strategy(&evidence);
-            assert_eq!(plan.strategy, rung, "{evidence:?}");
-            let above: Vec<Strategy> = plan.rejected.iter().map(|(rung, _)| *rung).collect();
+            assert_eq!(plan.strategy, strategy, "{evidence:?}");
+            let above: Vec<Strategy> = plan
+                .rejected
+                .iter()
+                .map(|(strategy, _)| *strategy)
+                .collect();
             let expected = Strategy::ALL
                 .iter()
                 .copied()
-                .take_while(|known| *known != rung);
+                .take_while(|known| *known != strategy);
             assert_eq!(
                 above,
                 expected.collect::<Vec<_>>(),

@@ -56,10 +56,10 @@ pub trait Snapshots: Archives + Transfer {
     ) -> Boxed<'_, WorkspaceStatus>;
 
     /// Stores files that are in no folder, by their names; durable when it returns.
-    fn put_files(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
+    fn put_files(&self, attachments: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
 
     /// Stores the first `length` bytes of a file of any size under a name; durable when it returns.
-    /// [`Carry::papers`] reads them back.
+    /// [`Carry::attachments`] reads them back.
     fn put_file(
         &self,
         name: String,

@@ -36,7 +36,7 @@ pub trait Worktrees: Send + Sync {
     /// Commits everything in the folder that git does not ignore. May be called again with the same
     /// argument: a commit with the same trailers is found and not created a second time. Of two
     /// concurrent callers, one creates it.
-    fn commit(&self, deed: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>>;
+    fn commit(&self, operation: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>>;
 }
 
 /// A repository that can be worked in.
@@ -215,7 +215,7 @@ impl Worktrees for NoGit {
         Self::refuse(folder)
     }
 
-    fn commit(&self, deed: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>> {
-        Self::refuse(deed.folder)
+    fn commit(&self, operation: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>> {
+        Self::refuse(operation.folder)
     }
 }

@@ -12,13 +12,13 @@ use crate::{history, journal, steps};
 /// Answers a question. The answer is put into the session's inbox; a live run reads it immediately,
 /// otherwise the next resume does. Returns the step that asked.
 pub async fn answer(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     step: Option<&str>,
     text: &str,
     by: &str,
 ) -> Result<Path, Error> {
-    let asked = open_questions(world, summary).await?;
+    let asked = open_questions(env, summary).await?;
     let not_asked = || Error::NoOpenQuestion {
         name: summary.name.clone(),
         path: step.map(str::to_owned),
@@ -40,10 +40,10 @@ pub async fn answer(
     steps::check_answer(path, question.validation.as_deref(), text)?;
     let message = InboxMessage::Answer {
         path: path.clone(),
-        text: world.redactor.redact(text).into_owned(),
+        text: env.redactor.redact(text).into_owned(),
         by: by.to_owned(),
     };
-    let posted = world.store.post(summary.id, world.clock.now(), message);
+    let posted = env.store.post(summary.id, env.clock.now(), message);
     posted.await?;
     Ok(path.clone())
 }
@@ -56,18 +56,18 @@ pub struct OpenQuestion {
 }
 
 /// The unanswered questions of a session.
-pub async fn open_questions(world: &Env, summary: &Summary) -> Result<Vec<OpenQuestion>, Error> {
-    let mut questions = history::load_state(world, summary.id).await?.questions;
-    for (_, message) in world.store.pending(summary.id).await? {
+pub async fn open_questions(env: &Env, summary: &Summary) -> Result<Vec<OpenQuestion>, Error> {
+    let mut questions = history::load_state(env, summary.id).await?.questions;
+    for (_, message) in env.store.pending(summary.id).await? {
         if let InboxMessage::Answer { path, .. } = message {
             questions.remove(&path);
         }
     }
     let mut open = Vec::new();
     for (path, question) in questions {
-        let entry = world.store.event(summary.id, question.seq).await?;
+        let entry = env.store.event(summary.id, question.seq).await?;
         let context = match entry.event.text() {
-            Some(text) => Some(journal::load_text(world, text).await?),
+            Some(text) => Some(journal::load_text(env, text).await?),
             None => None,
         };
         open.push(OpenQuestion {

@@ -131,8 +131,8 @@ impl Answers {
     /// Returns the text of an answer, from the cache or the journal.
     pub async fn text(
         &self,
-        world: &Env,
-        pen: &Writer,
+        env: &Env,
+        journal: &Writer,
         session: SessionId,
         answer: Answer,
     ) -> Result<Arc<str>, StoreError> {
@@ -145,20 +145,18 @@ impl Answers {
             return Ok(text);
         }
         let entry = match location {
-            Location::Seq(seq) => world.store.event(session, seq).await?,
+            Location::Seq(seq) => env.store.event(session, seq).await?,
             Location::Step(path, revision) => {
                 // The event may still be in the writer's queue.
-                pen.flush().await?;
-                world.store.finished_event(session, path, revision).await?
+                journal.flush().await?;
+                env.store.finished_event(session, path, revision).await?
             }
             Location::InMemory => unreachable!("what is kept is never let go"),
         };
         match &entry.event {
-            Event::StepFinished(event) => {
-                Ok(journal::load_text(world, &event.output).await?.into())
-            }
+            Event::StepFinished(event) => Ok(journal::load_text(env, &event.output).await?.into()),
             Event::QuestionAnswered(event) => {
-                Ok(journal::load_text(world, &event.answer).await?.into())
+                Ok(journal::load_text(env, &event.answer).await?.into())
             }
             other => Err(StoreError::Damaged {
                 object: format!("the journal of session {session}"),

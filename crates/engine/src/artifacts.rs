@@ -29,7 +29,7 @@ const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Refuses existing files early, before money is spent on text that cannot be written.
 pub(crate) fn check_paths(
-    world: &Env,
+    env: &Env,
     templates: &Templates,
     artifacts: &[Artifact],
     variables: &BTreeMap<String, serde_json::Value>,
@@ -44,7 +44,7 @@ pub(crate) fn check_paths(
         let context = Value::from_pairs(given);
         if let Ok(path) = templates.render(&artifact.path, context) {
             let target = resolve_path(out, &path)?;
-            if exists(world, &path, &target)? && !force {
+            if exists(env, &path, &target)? && !force {
                 return Err(Error::ArtifactExists { path: target });
             }
         }
@@ -54,14 +54,14 @@ pub(crate) fn check_paths(
 
 /// Writes all artifacts of a workflow.
 pub(crate) async fn write(
-    flow: &Runner,
+    runner: &Runner,
     workflow: &Workflow,
     ending: &Ending,
 ) -> Result<(), Error> {
     if workflow.artifacts.is_empty() {
         return Ok(());
     }
-    let state = flow.journal.state();
+    let state = runner.journal.state();
     let created = state
         .created
         .as_ref()
@@ -69,20 +69,20 @@ pub(crate) async fn write(
     let named = |artifact: &Artifact| [&artifact.path, &artifact.from].map(|t| t.contains("TRACE"));
     let traced = workflow.artifacts.iter().flat_map(named).any(|named| named);
     let trace = if traced {
-        trace(flow, workflow).await?
+        trace(runner, workflow).await?
     } else {
         String::new()
     };
     let scope = scope(ending, trace);
     for artifact in &workflow.artifacts {
         let whose = format!("artifact {}", artifact.path);
-        let path = flow.render("the path", &whose, &artifact.path, &scope);
+        let path = runner.render("the path", &whose, &artifact.path, &scope);
         let path = path.await?;
-        let content = flow.render("the text", &whose, &artifact.from, &scope);
+        let content = runner.render("the text", &whose, &artifact.from, &scope);
         let content = content.await?;
         let target = resolve_path(Path::new(&created.out), &path)?;
         let digest = Digest::of(content.as_bytes());
-        let there = flow.env.disk.read(&target, MAX_FILE_BYTES);
+        let there = runner.env.disk.read(&target, MAX_FILE_BYTES);
         let ours = match &there {
             Ok(bytes) => {
                 let found = Digest::of(bytes);
@@ -98,14 +98,15 @@ pub(crate) async fn write(
                 continue;
             }
         } else {
-            replace_file(&flow.env, flow.session, &target, content.as_bytes()).map_err(
+            replace_file(&runner.env, runner.session, &target, content.as_bytes()).map_err(
                 |error| Error::Artifact {
                     path: path.clone(),
                     reason: error.to_string(),
                 },
             )?;
         }
-        flow.journal
+        runner
+            .journal
             .write(vec![
                 ArtifactWritten {
                     path,
@@ -121,12 +122,12 @@ pub(crate) async fn write(
 
 /// Replaces a file atomically and durably.
 pub(crate) fn replace_file(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     target: &Path,
     content: &[u8],
 ) -> std::io::Result<()> {
-    let disk = &world.disk;
+    let disk = &env.disk;
     let folder = target.parent().unwrap_or(Path::new("."));
     disk.create_folder(folder, Access::Shared)?;
     let temporary = folder.join(format!(".segno-{session}"));
@@ -174,10 +175,10 @@ fn scope(ending: &Ending, trace: String) -> Scope {
 }
 
 /// The spans of the session so far, as JSON.
-async fn trace(flow: &Runner, workflow: &Workflow) -> Result<String, Error> {
-    let (mut trace, mut spans) = (Trace::new(flow.session, workflow), Vec::new());
-    let start = Head::genesis(flow.session);
-    history::read_events(&flow.env, flow.session, start, |entry| {
+async fn trace(runner: &Runner, workflow: &Workflow) -> Result<String, Error> {
+    let (mut trace, mut spans) = (Trace::new(runner.session, workflow), Vec::new());
+    let start = Head::genesis(runner.session);
+    history::read_events(&runner.env, runner.session, start, |entry| {
         spans.extend(trace.apply(&entry));
         Ok(())
     })
@@ -186,8 +187,8 @@ async fn trace(flow: &Runner, workflow: &Workflow) -> Result<String, Error> {
 }
 
 /// Whether anything is at `place`, a folder or a file of any length.
-fn exists(world: &Env, path: &str, target: &Path) -> Result<bool, Error> {
-    match world.disk.read(target, 0) {
+fn exists(env: &Env, path: &str, target: &Path) -> Result<bool, Error> {
+    match env.disk.read(target, 0) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Err(Error::Artifact {
             path: path.to_owned(),

@@ -17,7 +17,7 @@ use crate::{history, lease, notes};
 
 /// A session without an active run, whose lease this process holds.
 pub(crate) struct BetweenRuns<'a> {
-    world: &'a Env,
+    env: &'a Env,
     summary: &'a Summary,
     run: Run,
     /// The session's current state; it cannot change while the lease is held.
@@ -26,17 +26,17 @@ pub(crate) struct BetweenRuns<'a> {
 
 impl<'a> BetweenRuns<'a> {
     /// Acquires the lease. Refused while a run is active.
-    pub(crate) async fn acquire(world: &'a Env, summary: &'a Summary) -> Result<Self, Error> {
-        let run = lease::acquire(world, summary).await?.run;
-        match history::load_state(world, summary.id).await {
+    pub(crate) async fn acquire(env: &'a Env, summary: &'a Summary) -> Result<Self, Error> {
+        let run = lease::acquire(env, summary).await?.run;
+        match history::load_state(env, summary.id).await {
             Ok(state) => Ok(Self {
-                world,
+                env,
                 summary,
                 run,
                 state,
             }),
             Err(error) => {
-                let _ = world.store.release(summary.id, run).await;
+                let _ = env.store.release(summary.id, run).await;
                 Err(error)
             }
         }
@@ -44,7 +44,7 @@ impl<'a> BetweenRuns<'a> {
 
     /// Appends an event after the notes that are in the inbox, and releases the lease.
     pub(crate) async fn append_after_notes(self, event: Event) -> Result<State, Error> {
-        match notes::inbox_notes(self.world, self.summary.id).await {
+        match notes::inbox_notes(self.env, self.summary.id).await {
             Ok((mut events, taken)) => {
                 events.push(event);
                 self.close(events, taken).await
@@ -62,14 +62,15 @@ impl<'a> BetweenRuns<'a> {
     }
 
     async fn close(self, events: Vec<Event>, taken: Vec<u64>) -> Result<State, Error> {
-        let (world, session) = (self.world, self.summary.id);
-        let (pen, writer) = Writer::new(world, session, self.run, self.state, Arc::new(NoObserver));
-        let closed = pen.close(events, taken).await;
-        let state = pen.state();
-        drop(pen);
+        let (env, session) = (self.env, self.summary.id);
+        let (journal, writer) =
+            Writer::new(env, session, self.run, self.state, Arc::new(NoObserver));
+        let closed = journal.close(events, taken).await;
+        let state = journal.state();
+        drop(journal);
         writer.await.expect("a pen writes until it is dropped");
         if closed.is_err() {
-            let _ = world.store.release(session, self.run).await;
+            let _ = env.store.release(session, self.run).await;
         }
         closed?;
         Ok(state)
@@ -77,6 +78,6 @@ impl<'a> BetweenRuns<'a> {
 
     /// Releases the lease without writing.
     pub(crate) async fn release(self) {
-        let _ = self.world.store.release(self.summary.id, self.run).await;
+        let _ = self.env.store.release(self.summary.id, self.run).await;
     }
 }

@@ -20,7 +20,7 @@ pub enum Cancelled {
 
 /// Cancels a session: immediately if no run holds it, otherwise by a request to its run.
 pub async fn cancel(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     mode: StopMode,
     by: &str,
@@ -33,22 +33,22 @@ pub async fn cancel(
             status: summary.status,
         });
     }
-    let lease = match lease::acquire(world, summary).await {
+    let lease = match lease::acquire(env, summary).await {
         Ok(lease) => lease,
         Err(Error::LeaseHeld { .. }) => {
             let message = InboxMessage::Stop(stop_request(mode, by));
-            let now = world.clock.now();
-            world.store.post(summary.id, now, message).await?;
+            let now = env.clock.now();
+            env.store.post(summary.id, now, message).await?;
             return Ok(Cancelled::Requested);
         }
         Err(error) => return Err(error),
     };
-    let ended = end(world, summary, lease.run, mode, by, observer).await;
+    let ended = end(env, summary, lease.run, mode, by, observer).await;
     if ended
         .as_ref()
         .is_err_and(|error| error.kind() != Kind::Fenced)
     {
-        let _ = world.store.release(summary.id, lease.run).await;
+        let _ = env.store.release(summary.id, lease.run).await;
     }
     ended.map(|()| Cancelled::Done)
 }
@@ -64,14 +64,14 @@ fn stop_request(mode: StopMode, by: &str) -> StopRequested {
 }
 
 async fn end(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     run: segno_core::journal::Run,
     mode: StopMode,
     by: &str,
     observer: std::sync::Arc<dyn Observer>,
 ) -> Result<(), Error> {
-    let state = history::load_state(world, summary.id).await?;
+    let state = history::load_state(env, summary.id).await?;
     if state.status.is_final() {
         return Err(Error::SessionEnded {
             session: summary.id,
@@ -79,7 +79,7 @@ async fn end(
             status: state.status,
         });
     }
-    let mut events: Vec<Event> = vec![world.run_started()];
+    let mut events: Vec<Event> = vec![env.run_started()];
     events.extend(steps::unknown_step_events(&state));
     events.push(stop_request(mode, by).into());
     events.push(
@@ -89,12 +89,13 @@ async fn end(
         }
         .into(),
     );
-    let requests = world.store.pending(summary.id).await?;
-    let (pen, _scribe) = Writer::new(world, summary.id, run, state, observer);
-    pen.close(
-        events,
-        requests.into_iter().map(|(number, _)| number).collect(),
-    )
-    .await?;
+    let requests = env.store.pending(summary.id).await?;
+    let (journal, _scribe) = Writer::new(env, summary.id, run, state, observer);
+    journal
+        .close(
+            events,
+            requests.into_iter().map(|(number, _)| number).collect(),
+        )
+        .await?;
     Ok(())
 }

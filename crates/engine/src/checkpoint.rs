@@ -48,7 +48,7 @@ pub struct NewCheckpoint {
 
 /// Creates a checkpoint of the session's current state.
 pub async fn create(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     trigger: Trigger,
     note: Option<String>,
@@ -56,27 +56,27 @@ pub async fn create(
 ) -> Result<NewCheckpoint, Error> {
     // The journal is read before the files: files may be ahead of it, but everything that the
     // journal calls finished is in the files.
-    let state = history::load_state(world, summary.id).await?;
+    let state = history::load_state(env, summary.id).await?;
     // For the same reason, the agents' transcripts are read before the files, too.
-    let papers = transcripts::put_transcripts(world, summary.id, &state).await?;
+    let attachments = transcripts::put_transcripts(env, summary.id, &state).await?;
     let workspace = PathBuf::from(&summary.workspace);
-    let rules = rules(world, summary.id, &state).await;
-    let captured = world
+    let rules = rules(env, summary.id, &state).await;
+    let captured = env
         .snapshots
         .capture(&workspace, &rules, state.start_commit(), progress);
     let mut captured = captured.await?;
-    redact(world, &mut captured.repositories);
-    let parent = newest(world, summary.id).await?;
-    let (id, at) = new_id(world);
+    redact(env, &mut captured.repositories);
+    let parent = newest(env, summary.id).await?;
+    let (id, at) = new_id(env);
     let manifest = Manifest {
         segno_checkpoint: checkpoint::VERSION,
         id,
         session: summary.id,
         trigger,
-        note: note.map(|note| world.redactor.redact(&note).into_owned()),
+        note: note.map(|note| env.redactor.redact(&note).into_owned()),
         at,
-        host: world.processes.host(),
-        version: world.version.to_owned(),
+        host: env.processes.host(),
+        version: env.version.to_owned(),
         parent,
         journal: Position {
             run: state.run,
@@ -89,58 +89,55 @@ pub async fn create(
         workspace: summary.workspace.clone(),
         files: file_counts(&captured),
         repositories: captured.repositories.clone(),
-        environment: environment(world),
-        attachments: papers,
+        environment: environment(env),
+        attachments,
         origin: None,
         verified: Some(at),
         pruned: None,
     };
-    put_manifest(world, &manifest).await?;
+    put_manifest(env, &manifest).await?;
     Ok(NewCheckpoint { manifest, captured })
 }
 
 /// Redacts the names of changed files: a file name can contain a secret.
-pub(crate) fn redact(world: &Env, repositories: &mut [Repository]) {
+pub(crate) fn redact(env: &Env, repositories: &mut [Repository]) {
     let since = repositories
         .iter_mut()
         .filter_map(|it| it.session_changes.as_mut());
     for name in since.flat_map(|since| &mut since.names) {
-        *name = world.redactor.redact(name).into_owned();
+        *name = env.redactor.redact(name).into_owned();
     }
 }
 
 /// Creates a checkpoint of a session that is about to expire, if its spec has the trigger `expiry`.
-pub async fn create_before_expiry(
-    world: &Env,
-    summary: &Summary,
-) -> Result<Option<Manifest>, Error> {
-    let state = history::load_state(world, summary.id).await?;
-    let workflow = resume::recorded_spec(world, summary.id, &state).await;
+pub async fn create_before_expiry(env: &Env, summary: &Summary) -> Result<Option<Manifest>, Error> {
+    let state = history::load_state(env, summary.id).await?;
+    let workflow = resume::recorded_spec(env, summary.id, &state).await;
     let asks = workflow.is_ok_and(|workflow| workflow.checkpoints.on.contains(&Trigger::Expiry));
     if !asks || !Path::new(&summary.workspace).is_dir() {
         return Ok(None);
     }
-    let taken = create(world, summary, Trigger::Expiry, None, &|_, _| {}).await?;
+    let taken = create(env, summary, Trigger::Expiry, None, &|_, _| {}).await?;
     Ok(Some(taken.manifest))
 }
 
 /// The file rules of the session's spec. The default rules if the spec cannot be read.
-async fn rules(world: &Env, session: SessionId, state: &State) -> Rules {
-    let workflow = resume::recorded_spec(world, session, state).await;
+async fn rules(env: &Env, session: SessionId, state: &State) -> Rules {
+    let workflow = resume::recorded_spec(env, session, state).await;
     workflow.map_or_else(|_| Rules::default(), |workflow| workflow.checkpoints.rules)
 }
 
 /// Like [`rules`], for a session that may be absent or unreadable.
-pub(crate) async fn rules_of(world: &Env, session: SessionId) -> Rules {
-    match history::load_state(world, session).await {
-        Ok(state) => rules(world, session, &state).await,
+pub(crate) async fn rules_of(env: &Env, session: SessionId) -> Rules {
+    match history::load_state(env, session).await {
+        Ok(state) => rules(env, session, &state).await,
         Err(_) => Rules::default(),
     }
 }
 
 /// The newest usable checkpoint of a session. Older manifests are not read.
-async fn newest(world: &Env, session: SessionId) -> Result<Option<CheckpointId>, Error> {
-    for (session, checkpoint) in world
+async fn newest(env: &Env, session: SessionId) -> Result<Option<CheckpointId>, Error> {
+    for (session, checkpoint) in env
         .store
         .list_checkpoint_ids(Some(session))
         .await?
@@ -148,7 +145,7 @@ async fn newest(world: &Env, session: SessionId) -> Result<Option<CheckpointId>,
         .rev()
     {
         // `list` reports damaged manifests; here they are skipped.
-        if let Ok(Some(manifest)) = world.store.get_checkpoint(session, checkpoint).await
+        if let Ok(Some(manifest)) = env.store.get_checkpoint(session, checkpoint).await
             && manifest.pruned.is_none()
         {
             return Ok(Some(checkpoint));
@@ -157,10 +154,10 @@ async fn newest(world: &Env, session: SessionId) -> Result<Option<CheckpointId>,
     Ok(None)
 }
 
-pub(crate) fn new_id(world: &Env) -> (CheckpointId, Timestamp) {
+pub(crate) fn new_id(env: &Env) -> (CheckpointId, Timestamp) {
     let mut entropy = [0; 10];
-    world.random.fill(&mut entropy);
-    let now = world.clock.now();
+    env.random.fill(&mut entropy);
+    let now = env.clock.now();
     (CheckpointId::new(now, entropy), now)
 }
 
@@ -175,10 +172,10 @@ pub(crate) fn file_counts(captured: &Captured) -> Files {
     }
 }
 
-pub(crate) async fn put_manifest(world: &Env, manifest: &Manifest) -> Result<(), Error> {
+pub(crate) async fn put_manifest(env: &Env, manifest: &Manifest) -> Result<(), Error> {
     let mut key = [0; 32];
-    world.random.fill(&mut key);
-    Ok(world.store.put_checkpoint(manifest.clone(), key).await?)
+    env.random.fill(&mut key);
+    Ok(env.store.put_checkpoint(manifest.clone(), key).await?)
 }
 
 /// Whether a checkpoint stores this environment variable.
@@ -186,10 +183,10 @@ pub(crate) fn is_plain_variable(name: &str) -> bool {
     ENVIRONMENT.contains(&name)
 }
 
-fn environment(world: &Env) -> BTreeMap<String, String> {
+fn environment(env: &Env) -> BTreeMap<String, String> {
     let variable = |name: &&str| {
-        let value = world.drivers.variable(name)?;
-        let value = world.redactor.redact(&value).into_owned();
+        let value = env.drivers.variable(name)?;
+        let value = env.redactor.redact(&value).into_owned();
         Some(((*name).to_owned(), value))
     };
     ENVIRONMENT.iter().filter_map(variable).collect()
@@ -198,19 +195,19 @@ fn environment(world: &Env) -> BTreeMap<String, String> {
 /// The checkpoints of a session, or of all sessions, oldest first; and the errors of unreadable
 /// ones.
 pub async fn list(
-    world: &Env,
+    env: &Env,
     session: Option<&Summary>,
 ) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
-    list_of(world, session.map(|summary| summary.id)).await
+    list_of(env, session.map(|summary| summary.id)).await
 }
 
 /// Like [`list`], for a session that may be absent.
 pub(crate) async fn list_of(
-    world: &Env,
+    env: &Env,
     session: Option<SessionId>,
 ) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
     let (mut kept, mut damaged) = (Vec::new(), Vec::new());
-    for found in world.store.list_checkpoints(session).await? {
+    for found in env.store.list_checkpoints(session).await? {
         match found {
             Ok(manifest) if manifest.pruned.is_some() => {}
             Ok(manifest) => kept.push(manifest),
@@ -221,22 +218,22 @@ pub(crate) async fn list_of(
 }
 
 /// Resolves a checkpoint reference: an id, or the beginning or end of one (at least 4 characters).
-pub async fn find(world: &Env, reference: &str) -> Result<Manifest, Error> {
+pub async fn find(env: &Env, reference: &str) -> Result<Manifest, Error> {
     let wanted = reference.to_ascii_uppercase();
     let fits = |id: CheckpointId| {
         let id = id.to_string();
         wanted.len() >= 4 && (id.ends_with(&wanted) || id.starts_with(&wanted))
     };
-    let mut names = world.store.list_checkpoint_ids(None).await?;
+    let mut names = env.store.list_checkpoint_ids(None).await?;
     names.retain(|(_, checkpoint)| fits(*checkpoint));
     // If one name matches and its manifest is valid, the other manifests need not be read.
     if let [(session, checkpoint)] = names[..]
-        && let Ok(Some(manifest)) = world.store.get_checkpoint(session, checkpoint).await
+        && let Ok(Some(manifest)) = env.store.get_checkpoint(session, checkpoint).await
         && manifest.pruned.is_none()
     {
         return Ok(manifest);
     }
-    let (kept, damaged) = list(world, None).await?;
+    let (kept, damaged) = list(env, None).await?;
     let found: Vec<&Manifest> = kept.iter().filter(|kept| fits(kept.id)).collect();
     match found[..] {
         [one] => Ok(one.clone()),
@@ -255,24 +252,24 @@ pub async fn find(world: &Env, reference: &str) -> Result<Manifest, Error> {
 }
 
 /// The disk space of a checkpoint.
-pub async fn size(world: &Env, manifest: &Manifest) -> Result<Size, Error> {
-    Ok(world.snapshots.size(manifest.files.snapshot).await?)
+pub async fn size(env: &Env, manifest: &Manifest) -> Result<Size, Error> {
+    Ok(env.snapshots.size(manifest.files.snapshot).await?)
 }
 
 /// Verifies the files of a checkpoint and its position in the journal. Returns the problems; empty
 /// if the checkpoint is usable.
 pub async fn verify(
-    world: &Env,
+    env: &Env,
     manifest: &Manifest,
     progress: &Progress,
 ) -> Result<Vec<String>, Error> {
-    let mut wrong = world
+    let mut wrong = env
         .snapshots
         .verify(manifest.files.snapshot, progress)
         .await?;
     let Position { seq, hash, .. } = manifest.journal;
     if seq > Seq(0) {
-        match world.store.event(manifest.session, seq).await {
+        match env.store.event(manifest.session, seq).await {
             Ok(entry) if entry.hash == hash => {}
             Ok(_) => wrong.push(format!(
                 "the journal of session {} is another one: entry {seq} is not the one of this checkpoint",
@@ -286,21 +283,21 @@ pub async fn verify(
     if wrong.is_empty() {
         // The result is valid even if the verification time cannot be stored, for example on a full
         // disk.
-        let _ = note_verified(world, manifest).await;
+        let _ = note_verified(env, manifest).await;
     }
     Ok(wrong)
 }
 
 /// Stores the time of the verification. A checkpoint that was pruned or deleted meanwhile stays so.
-async fn note_verified(world: &Env, manifest: &Manifest) -> Result<(), Error> {
-    let now = world
+async fn note_verified(env: &Env, manifest: &Manifest) -> Result<(), Error> {
+    let now = env
         .store
         .get_checkpoint(manifest.session, manifest.id)
         .await?;
     match now.filter(|now| now.pruned == manifest.pruned) {
         Some(now) => {
-            let verified = Some(world.clock.now());
-            put_manifest(world, &Manifest { verified, ..now }).await
+            let verified = Some(env.clock.now());
+            put_manifest(env, &Manifest { verified, ..now }).await
         }
         None => Ok(()),
     }
@@ -330,15 +327,14 @@ pub struct RestoreOutcome {
 /// Restores the files of a checkpoint. First creates a checkpoint of the files that will be
 /// replaced (P5).
 pub async fn restore(
-    world: &Env,
+    env: &Env,
     manifest: &Manifest,
     request: Request,
     progress: &Progress,
 ) -> Result<RestoreOutcome, Error> {
     let home = PathBuf::from(&manifest.workspace);
     // The session may have moved since the checkpoint.
-    let current_folder =
-        relocate::current_folder(world, manifest.session, &manifest.workspace).await;
+    let current_folder = relocate::current_folder(env, manifest.session, &manifest.workspace).await;
     if let (Some(origin), None, false) = (&manifest.origin, &request.into, request.trusted) {
         return Err(Error::UntrustedTarget {
             checkpoint: manifest.id,
@@ -347,13 +343,13 @@ pub async fn restore(
         });
     }
     let folder = request.into.unwrap_or_else(|| current_folder.clone());
-    let rules = rules_of(world, manifest.session).await;
+    let rules = rules_of(env, manifest.session).await;
     let mut rescue = None;
     if !request.dry_run && folder.is_dir() {
         if canonical(&folder) == canonical(&current_folder) {
-            refuse_if_running(world, manifest).await?;
+            refuse_if_running(env, manifest).await?;
         }
-        rescue = Some(capture_before_restore(world, manifest, &folder, &rules, progress).await?);
+        rescue = Some(capture_before_restore(env, manifest, &folder, &rules, progress).await?);
         point(Point::RestoreAfterRescue);
     }
     let options = Restore {
@@ -365,7 +361,7 @@ pub async fn restore(
         repositories: manifest.repositories.clone(),
         rules,
     };
-    let restored = world
+    let restored = env
         .snapshots
         .restore(manifest.files.snapshot, &folder, options, progress)
         .await?;
@@ -382,13 +378,13 @@ pub(crate) fn canonical(folder: &Path) -> PathBuf {
 }
 
 /// Refuses to replace files while a run holds the session.
-async fn refuse_if_running(world: &Env, manifest: &Manifest) -> Result<(), Error> {
-    let summary = match world.store.summary(manifest.session).await {
+async fn refuse_if_running(env: &Env, manifest: &Manifest) -> Result<(), Error> {
+    let summary = match env.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok(()),
         other => other?,
     };
-    let lease = world.store.lease(summary.id).await?;
-    if lease::verdict(world, &lease) == LeaseDecision::Held {
+    let lease = env.store.lease(summary.id).await?;
+    if lease::verdict(env, &lease) == LeaseDecision::Held {
         return Err(Error::RestoreWhileRunning {
             session: summary.id,
             name: summary.name,
@@ -400,36 +396,33 @@ async fn refuse_if_running(world: &Env, manifest: &Manifest) -> Result<(), Error
 /// Creates a checkpoint of `folder` before `manifest` is restored there. Works for any folder, and
 /// for sessions that no longer exist.
 async fn capture_before_restore(
-    world: &Env,
+    env: &Env,
     manifest: &Manifest,
     folder: &Path,
     rules: &Rules,
     progress: &Progress,
 ) -> Result<Manifest, Error> {
-    let captured = world
-        .snapshots
-        .capture(folder, rules, None, progress)
-        .await?;
-    let (id, at) = new_id(world);
+    let captured = env.snapshots.capture(folder, rules, None, progress).await?;
+    let (id, at) = new_id(env);
     let saved = Manifest {
         id,
         at,
         trigger: Trigger::Manual,
         note: Some(format!("before {} was restored", manifest.id)),
-        host: world.processes.host(),
-        version: world.version.to_owned(),
+        host: env.processes.host(),
+        version: env.version.to_owned(),
         parent: Some(manifest.id),
         workspace: start::path_text(folder)?,
         files: file_counts(&captured),
         repositories: captured.repositories,
-        environment: environment(world),
+        environment: environment(env),
         attachments: None,
         origin: None,
         verified: Some(at),
         pruned: None,
         ..manifest.clone()
     };
-    put_manifest(world, &saved).await?;
+    put_manifest(env, &saved).await?;
     Ok(saved)
 }
 
@@ -483,8 +476,8 @@ fn other_differences(from: &Manifest, to: &Manifest) -> Vec<(String, String, Str
     names.into_iter().filter(differs).map(both).collect()
 }
 
-pub async fn diff(world: &Env, from: &Manifest, to: &Manifest) -> Result<Difference, Error> {
-    let files = world
+pub async fn diff(env: &Env, from: &Manifest, to: &Manifest) -> Result<Difference, Error> {
+    let files = env
         .snapshots
         .diff(from.files.snapshot, to.files.snapshot)
         .await?;
@@ -492,7 +485,7 @@ pub async fn diff(world: &Env, from: &Manifest, to: &Manifest) -> Result<Differe
     Ok(Difference {
         files,
         others: other_differences(from, to),
-        notes: notes_diff::diff(world, from, to).await?,
+        notes: notes_diff::diff(env, from, to).await?,
         steps: i128::from(to.finished) - i128::from(from.finished),
         usage: Usage {
             input_tokens: less(to.usage.input_tokens, from.usage.input_tokens),
@@ -502,7 +495,7 @@ pub async fn diff(world: &Env, from: &Manifest, to: &Manifest) -> Result<Differe
     })
 }
 
-pub async fn read_file(world: &Env, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
-    let read = world.snapshots.read(manifest.files.snapshot, path.into());
+pub async fn read_file(env: &Env, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
+    let read = env.snapshots.read(manifest.files.snapshot, path.into());
     Ok(read.await?)
 }

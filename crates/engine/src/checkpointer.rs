@@ -36,14 +36,14 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// Starts the task that takes checkpoints.
     pub(crate) fn start(
-        world: &Env,
+        env: &Env,
         policy: &Checkpoints,
         session: SessionId,
         inner: Arc<dyn Observer>,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let (queue, triggers) = mpsc::unbounded_channel();
         let task = tokio::spawn(run(
-            world.clone(),
+            env.clone(),
             session,
             policy.clone(),
             triggers,
@@ -89,7 +89,7 @@ impl Checkpointer {
 
 /// Takes a checkpoint for each queued trigger, and periodically.
 async fn run(
-    world: Env,
+    env: Env,
     session: SessionId,
     policy: Checkpoints,
     mut triggers: mpsc::UnboundedReceiver<Trigger>,
@@ -99,7 +99,7 @@ async fn run(
     loop {
         let time = async {
             match policy.every {
-                Some(every) => world.clock.sleep(every).await,
+                Some(every) => env.clock.sleep(every).await,
                 None => std::future::pending().await,
             }
         };
@@ -114,25 +114,25 @@ async fn run(
         while let Ok(later) = triggers.try_recv() {
             trigger = later;
         }
-        pruned |= take_checkpoint(&world, session, trigger, &*observer).await;
+        pruned |= take_checkpoint(&env, session, trigger, &*observer).await;
     }
     if pruned {
-        sweep_unreferenced(&world, &*observer).await;
+        sweep_unreferenced(&env, &*observer).await;
     }
 }
 
 /// Deletes unreferenced snapshot data, and reports if checkpoints still take too much space.
-async fn sweep_unreferenced(world: &Env, observer: &dyn Observer) {
+async fn sweep_unreferenced(env: &Env, observer: &dyn Observer) {
     let swept = async {
-        retention::sweep(world, GRACE).await?;
-        retention::bytes_over_limit(world).await
+        retention::sweep(env, GRACE).await?;
+        retention::bytes_over_limit(env).await
     };
     match swept.await {
         Ok(None) => {}
         Ok(Some(room)) => observer.notice(&format!(
             "checkpoints take {} MB, more than the {} MB that they should: `segno checkpoint prune --keep 3` lets go of old ones",
             room / 1_000_000,
-            world.retention.max_bytes / 1_000_000
+            env.retention.max_bytes / 1_000_000
         )),
         Err(error) => observer.notice(&format!("old checkpoints were not cleared away: {error}")),
     }
@@ -141,14 +141,14 @@ async fn sweep_unreferenced(world: &Env, observer: &dyn Observer) {
 /// Takes a checkpoint, pushes it, and prunes old ones. Errors are reported, and the work is
 /// repeated the next time. Returns whether old checkpoints were pruned.
 pub(crate) async fn take_checkpoint(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     trigger: Trigger,
     observer: &dyn Observer,
 ) -> bool {
     let taken = async {
-        let summary = world.store.summary(session).await?;
-        let taken = checkpoint::create(world, &summary, trigger, None, &|_, _| {}).await?;
+        let summary = env.store.summary(session).await?;
+        let taken = checkpoint::create(env, &summary, trigger, None, &|_, _| {}).await?;
         Ok::<_, crate::Error>((summary, taken))
     };
     let (summary, taken) = match taken.await {
@@ -164,12 +164,12 @@ pub(crate) async fn take_checkpoint(
             taken.manifest.id
         ));
     }
-    if let Err(error) = remote::push_pending(world, session, &|_, _| {}).await {
+    if let Err(error) = remote::push_pending(env, session, &|_, _| {}).await {
         observer.notice(&format!("checkpoints are kept here, and not sent: {error}"));
     }
     let old = async {
-        let (outdated, _) = retention::outdated(world, Some(&summary), world.retention).await?;
-        retention::prune(world, &outdated).await?;
+        let (outdated, _) = retention::outdated(env, Some(&summary), env.retention).await?;
+        retention::prune(env, &outdated).await?;
         Ok::<_, crate::Error>(!outdated.is_empty())
     };
     old.await.unwrap_or_else(|error| {

@@ -80,11 +80,11 @@ impl Collector {
     }
 
     /// The conversations, each with its last message.
-    pub(crate) async fn finish(self, world: &Env) -> Result<Vec<Conversation>, Error> {
+    pub(crate) async fn finish(self, env: &Env) -> Result<Vec<Conversation>, Error> {
         let mut talks = Vec::new();
         for (mut talk, said) in self.talks {
             for text in said.iter().rev() {
-                let text = journal::load_text(world, text).await?;
+                let text = journal::load_text(env, text).await?;
                 let entries: Vec<ConversationItem> =
                     serde_json::from_str(&text).unwrap_or_default();
                 talk.last_message = entries.iter().rev().find_map(last_message);

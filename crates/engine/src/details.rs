@@ -136,7 +136,7 @@ impl PageBudget {
 
 /// One page of a category: at most `limit` items, starting at `cursor` or at the newest.
 pub async fn read(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     category: Category,
     cursor: Option<Cursor>,
@@ -144,28 +144,30 @@ pub async fn read(
 ) -> Result<Page, Error> {
     let budget = PageBudget::new(limit);
     let handoff = match category {
-        Category::Steps => return reverse::page(world, summary, cursor, budget, item::steps).await,
+        Category::Steps => return reverse::page(env, summary, cursor, budget, item::steps).await,
         Category::Conversation => {
-            return reverse::page(world, summary, cursor, budget, item::messages).await;
+            return reverse::page(env, summary, cursor, budget, item::messages).await;
         }
-        Category::GitChanges => return git_changes(world, summary).await,
-        _ => notes::merged(world, summary).await?,
+        Category::GitChanges => return git_changes(env, summary).await,
+        _ => notes::merged(env, summary).await?,
     };
     let all: Vec<Item> = match category {
-        Category::Decisions => item::notes(&handoff.decisions, Note::Decision),
-        Category::Errors => item::notes(&handoff.errors, Note::Error),
-        Category::Feedback => item::notes(&handoff.feedback, Note::Feedback),
+        Category::Decisions => item::note_items(&handoff.decisions, Note::Decision),
+        Category::Errors => item::note_items(&handoff.errors, Note::Error),
+        Category::Feedback => item::note_items(&handoff.feedback, Note::Feedback),
         Category::Todos => {
             let list = handoff
                 .list
                 .iter()
-                .map(|kept| item::note(kept, Note::Todos));
-            let single = item::notes(&handoff.todos, Note::Todo);
+                .map(|kept| item::note_item(kept, Note::Todos));
+            let single = item::note_items(&handoff.todos, Note::Todo);
             list.chain(single).collect()
         }
         Category::Tests => {
             let tests = handoff.tests.iter();
-            tests.map(|kept| item::note(kept, Note::Tests)).collect()
+            tests
+                .map(|kept| item::note_item(kept, Note::Tests))
+                .collect()
         }
         Category::GitChanges | Category::Steps | Category::Conversation => Vec::new(),
     };
@@ -193,10 +195,10 @@ fn page_of_notes(mut all: Vec<Item>, cursor: Option<Cursor>, mut budget: PageBud
 
 /// The current status of the workspace's repository, and how it differs from the end of the last
 /// run.
-async fn git_changes(world: &Env, summary: &Summary) -> Result<Page, Error> {
+async fn git_changes(env: &Env, summary: &Summary) -> Result<Page, Error> {
     let folder = std::path::Path::new(&summary.workspace);
-    let state = crate::history::load_state(world, summary.id).await?;
-    let status = reconcile::workspace_status(world, folder, state.start_commit()).await;
+    let state = crate::history::load_state(env, summary.id).await?;
+    let status = reconcile::workspace_status(env, folder, state.start_commit()).await;
     let Some(git) = item::git(&status, state.workspace_status.as_ref()) else {
         return Ok(Page::empty());
     };

@@ -32,15 +32,15 @@ impl Report {
 }
 
 /// Verifies everything. Calls `progress` with the number of finished sessions, and of all sessions.
-pub async fn verify(world: &Env, mut progress: impl FnMut(usize, usize)) -> Result<Report, Error> {
+pub async fn verify(env: &Env, mut progress: impl FnMut(usize, usize)) -> Result<Report, Error> {
     let mut report = Report {
-        findings: world.store.examine().await?,
+        findings: env.store.examine().await?,
         ..Report::default()
     };
-    let mut found = world.store.list().await?;
+    let mut found = env.store.list().await?;
     // Sessions in the trash can be restored, so they must be undamaged, too.
-    for discarded in world.store.list_trash().await?.into_iter().flatten() {
-        found.push(match world.store.summary(discarded.session).await {
+    for discarded in env.store.list_trash().await?.into_iter().flatten() {
+        found.push(match env.store.summary(discarded.session).await {
             Ok(summary) => Ok(Summary {
                 name: trash::name(&discarded),
                 ..summary
@@ -54,8 +54,7 @@ pub async fn verify(world: &Env, mut progress: impl FnMut(usize, usize)) -> Resu
         match summary {
             Ok(summary) => {
                 report.sessions += 1;
-                if let Err(error) =
-                    verify_session(world, &summary, &mut report, &mut referred).await
+                if let Err(error) = verify_session(env, &summary, &mut report, &mut referred).await
                 {
                     report.damage(
                         Some(summary.id),
@@ -67,11 +66,11 @@ pub async fn verify(world: &Env, mut progress: impl FnMut(usize, usize)) -> Resu
             Err(error) => report.damage(None, "a session".into(), error.to_string()),
         }
     }
-    let kept: BTreeSet<Digest> = world.store.digests().await?.into_iter().collect();
+    let kept: BTreeSet<Digest> = env.store.digests().await?.into_iter().collect();
     report.blobs = kept.len() as u64;
     let unused: Vec<Digest> = kept.difference(&referred).copied().collect();
     for blob in &unused {
-        if let Err(error) = world.store.get(*blob).await {
+        if let Err(error) = env.store.get(*blob).await {
             report.damage(None, format!("blob {}", blob.short()), error.to_string());
         }
     }
@@ -94,7 +93,7 @@ pub async fn verify(world: &Env, mut progress: impl FnMut(usize, usize)) -> Resu
 }
 
 async fn verify_session(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     report: &mut Report,
     referred: &mut BTreeSet<Digest>,
@@ -102,7 +101,7 @@ async fn verify_session(
     let (session, status) = (summary.id, summary.status);
     let mut state = State::empty(session);
     let mut blobs = Vec::new();
-    history::read_events(world, session, Head::genesis(session), |entry| {
+    history::read_events(env, session, Head::genesis(session), |entry| {
         report.events += 1;
         if let Some(Text::Blob { blob, bytes }) = entry.event.text() {
             blobs.push((*blob, *bytes, entry.seq));
@@ -117,7 +116,7 @@ async fn verify_session(
     .await?;
     for (blob, bytes, seq) in blobs {
         referred.insert(blob);
-        match world.store.get(blob).await {
+        match env.store.get(blob).await {
             Ok(found) if found.len() as u64 == bytes => {}
             Ok(found) => report.damage(
                 Some(session),
@@ -150,7 +149,7 @@ async fn verify_session(
             ),
         );
     }
-    if let Some(folded) = world.store.cached_state(session).await?
+    if let Some(folded) = env.store.cached_state(session).await?
         && folded.version == State::VERSION
         && folded.head == state.head
         && serde_json::from_str(&folded.body).ok().as_ref() != Some(&state)

@@ -89,7 +89,7 @@ impl FoundConversation {
 /// Collects what is left of a conversation, if there is one, before the step continues in
 /// `workspace`.
 pub(crate) async fn collect(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     cli_agent: &dyn CliAgent,
     native: Option<&NativeConversation>,
@@ -112,7 +112,7 @@ pub(crate) async fn collect(
     }
     let copy = match health {
         None | Some(Health::Empty) if !other_agent => {
-            transcripts::newest_transcript(world, session, native).await?
+            transcripts::newest_transcript(env, session, native).await?
         }
         _ => None,
     };

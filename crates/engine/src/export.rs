@@ -28,21 +28,21 @@ pub struct Export {
 /// Exports a session and verifies every record. Calls `progress` with the number of finished
 /// events, and of all events.
 pub async fn export(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     progress: impl FnMut(u64, u64),
 ) -> Result<Export, Error> {
     let session = summary.id;
-    let lease = world.store.lease(session).await?;
+    let lease = env.store.lease(session).await?;
     // Read once: a run may continue to append, and later events are not in the file.
-    let summary = world.store.summary(session).await?;
-    let running = lease::effective_status(world, &summary, &lease) == Status::Running;
-    up_to(world, &summary, summary.head, running, progress).await
+    let summary = env.store.summary(session).await?;
+    let running = lease::effective_status(env, &summary, &lease) == Status::Running;
+    up_to(env, &summary, summary.head, running, progress).await
 }
 
 /// Like [`export`], up to an event of the journal.
 pub(crate) async fn up_to(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     end: Head,
     running: bool,
@@ -58,14 +58,14 @@ pub(crate) async fn up_to(
         session,
         name: summary.name.clone(),
         running,
-        version: world.version.to_owned(),
+        version: env.version.to_owned(),
     };
     let mut writer = Writer::new(&header).map_err(unwritable)?;
     let mut head = Head::genesis(session);
     let mut texts: BTreeMap<Digest, Text> = BTreeMap::new();
     while head.seq < end.seq {
         let left = usize::try_from(end.seq.0 - head.seq.0).unwrap_or(PAGE);
-        let page = world.store.records(session, head, left.min(PAGE)).await?;
+        let page = env.store.records(session, head, left.min(PAGE)).await?;
         if page.is_empty() {
             break;
         }
@@ -85,7 +85,7 @@ pub(crate) async fn up_to(
         return Err(damaged(summary, &"it does not end where it should"));
     }
     for (digest, text) in &texts {
-        let text = journal::load_text(world, text).await?;
+        let text = journal::load_text(env, text).await?;
         writer.text(*digest, &text).map_err(unwritable)?;
     }
     Ok(Export {

@@ -12,9 +12,9 @@ pub(crate) const PAGE: usize = 2000;
 
 /// A session's state, from the newest stored fold and the events after it. Cheap for journals of
 /// any length. Good for display, not as the base of a run.
-pub async fn load_state(world: &Env, session: SessionId) -> Result<State, Error> {
-    let end = world.store.summary(session).await?.head;
-    let folded = world.store.cached_state(session).await?;
+pub async fn load_state(env: &Env, session: SessionId) -> Result<State, Error> {
+    let end = env.store.summary(session).await?.head;
+    let folded = env.store.cached_state(session).await?;
     let kept = folded
         .filter(|folded| folded.version == State::VERSION && folded.head.seq <= end.seq)
         .and_then(|folded| {
@@ -23,7 +23,7 @@ pub async fn load_state(world: &Env, session: SessionId) -> Result<State, Error>
         });
     // A stored fold that the journal does not continue is discarded, not trusted.
     if let Some(mut state) = kept
-        && read_events(world, session, state.head, |entry| {
+        && read_events(env, session, state.head, |entry| {
             apply(&mut state, session, entry)
         })
         .await
@@ -32,7 +32,7 @@ pub async fn load_state(world: &Env, session: SessionId) -> Result<State, Error>
         return Ok(state);
     }
     let mut state = State::empty(session);
-    read_events(world, session, state.head, |entry| {
+    read_events(env, session, state.head, |entry| {
         apply(&mut state, session, entry)
     })
     .await?;
@@ -41,12 +41,9 @@ pub async fn load_state(world: &Env, session: SessionId) -> Result<State, Error>
 
 /// A session's state and finished steps, with every event verified from the first on. A run never
 /// starts from a cache (P7, P9).
-pub async fn load_verified(
-    world: &Env,
-    session: SessionId,
-) -> Result<(State, FinishedSteps), Error> {
+pub async fn load_verified(env: &Env, session: SessionId) -> Result<(State, FinishedSteps), Error> {
     let (mut state, mut finished) = (State::empty(session), FinishedSteps::default());
-    read_events(world, session, state.head, |entry| {
+    read_events(env, session, state.head, |entry| {
         finished.apply(&entry);
         apply(&mut state, session, entry)
     })
@@ -56,13 +53,13 @@ pub async fn load_verified(
 
 /// Reads all events after `head` in pages and passes each to `each`.
 pub async fn read_events(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     mut head: Head,
     mut each: impl FnMut(JournalEvent) -> Result<(), Error>,
 ) -> Result<Head, Error> {
     loop {
-        let page = world.store.read(session, head, PAGE).await?;
+        let page = env.store.read(session, head, PAGE).await?;
         let full = page.len() == PAGE;
         for entry in page {
             head = entry.head();

@@ -49,13 +49,13 @@ pub fn read(place: &str, bytes: &[u8]) -> Result<Bundle, Error> {
 /// Creates the session of a file. If its name is taken and was not requested, a number is appended.
 /// Calls `progress` with the number of stored texts, and of all texts.
 pub async fn import(
-    world: &Env,
+    env: &Env,
     bundle: Bundle,
     wanted: Option<Name>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Imported, Error> {
     let session = bundle.header.session;
-    refuse_existing(world, &bundle).await?;
+    refuse_existing(env, &bundle).await?;
     let Bundle {
         header,
         records,
@@ -64,7 +64,7 @@ pub async fn import(
     } = bundle;
     let total = texts.len() as u64;
     for (done, (_, text)) in (1..).zip(texts) {
-        world.store.put(text.into_bytes()).await?;
+        env.store.put(text.into_bytes()).await?;
         progress(done, total);
     }
     let created = state
@@ -89,11 +89,11 @@ pub async fn import(
         name: wanted.clone().unwrap_or(header.name),
         kind: created.kind,
         workspace: created.workspace.clone(),
-        owner: world.processes.current(),
-        ttl: world.ttl,
+        owner: env.processes.current(),
+        ttl: env.ttl,
         batch,
     };
-    let name = create(world, new, wanted.is_some()).await?;
+    let name = create(env, new, wanted.is_some()).await?;
     Ok(Imported {
         session,
         name,
@@ -112,22 +112,22 @@ pub async fn import(
 /// Like [`import`], and gives the session a folder on this machine, if `into` is set. Continues an
 /// import that was killed.
 pub async fn import_into(
-    world: &Env,
+    env: &Env,
     bundle: Bundle,
     wanted: Option<Name>,
     into: Option<PathBuf>,
     progress: impl FnMut(u64, u64),
 ) -> Result<Imported, Error> {
     let Some(into) = into else {
-        return import(world, bundle, wanted, progress).await;
+        return import(env, bundle, wanted, progress).await;
     };
-    let mut imported = match find_existing(world, &bundle, Some(&into)).await? {
-        Existing::Absent => import(world, bundle, wanted, progress).await?,
+    let mut imported = match find_existing(env, &bundle, Some(&into)).await? {
+        Existing::Absent => import(env, bundle, wanted, progress).await?,
         Existing::Imported(summary) | Existing::Moved(summary) => {
-            let lease = world.store.lease(summary.id).await?;
+            let lease = env.store.lease(summary.id).await?;
             Imported {
                 session: summary.id,
-                status: lease::effective_status(world, &summary, &lease),
+                status: lease::effective_status(env, &summary, &lease),
                 name: summary.name,
                 workspace: summary.workspace,
                 records: summary.head.seq.0,
@@ -136,14 +136,14 @@ pub async fn import_into(
             }
         }
     };
-    let summary = world.store.summary(imported.session).await?;
-    relocate::relocate(world, &summary, &into).await?;
+    let summary = env.store.summary(imported.session).await?;
+    relocate::relocate(env, &summary, &into).await?;
     imported.workspace = start::path_text(&into)?;
     Ok(imported)
 }
 
 /// Creates a session, and returns its name: the given one, or the first numbered one that is free.
-pub(crate) async fn create(world: &Env, new: NewSession, is_given: bool) -> Result<Name, Error> {
+pub(crate) async fn create(env: &Env, new: NewSession, is_given: bool) -> Result<Name, Error> {
     let family = new.name.clone();
     for number in 1.. {
         let name = family.numbered(number);
@@ -151,7 +151,7 @@ pub(crate) async fn create(world: &Env, new: NewSession, is_given: bool) -> Resu
             name: name.clone(),
             ..new.clone()
         };
-        match world.store.create(new).await {
+        match env.store.create(new).await {
             Err(StoreError::NameTaken(_)) if !is_given => {}
             other => return Ok(other.map(|_| name)?),
         }
@@ -185,30 +185,30 @@ pub enum Existing {
 
 /// How far an earlier import of the session came. Refuses a session that has continued or diverged.
 pub async fn find_existing(
-    world: &Env,
+    env: &Env,
     bundle: &Bundle,
     into: Option<&Path>,
 ) -> Result<Existing, Error> {
     let session = bundle.header.session;
-    match refuse_existing(world, bundle).await {
+    match refuse_existing(env, bundle).await {
         Ok(()) => Ok(Existing::Absent),
         Err(Error::SessionExists {
             relation: Relation::Same,
             ..
-        }) => Ok(Existing::Imported(world.store.summary(session).await?)),
+        }) => Ok(Existing::Imported(env.store.summary(session).await?)),
         Err(
             error @ Error::SessionExists {
                 relation: Relation::Ahead,
                 ..
             },
         ) => {
-            let summary = world.store.summary(session).await?;
+            let summary = env.store.summary(session).await?;
             let end = bundle.records.len() as u64;
             let into = into.and_then(|into| into.canonicalize().ok());
             if into != Some(PathBuf::from(&summary.workspace)) || summary.head.seq.0 != end + 1 {
                 return Err(error);
             }
-            match world.store.event(session, summary.head.seq).await?.event {
+            match env.store.event(session, summary.head.seq).await?.event {
                 Event::SessionMoved(_) => Ok(Existing::Moved(summary)),
                 _ => Err(error),
             }
@@ -218,14 +218,14 @@ pub async fn find_existing(
 }
 
 /// Refuses a session whose id exists here; the error says how the two are related.
-pub(crate) async fn refuse_existing(world: &Env, bundle: &Bundle) -> Result<(), Error> {
+pub(crate) async fn refuse_existing(env: &Env, bundle: &Bundle) -> Result<(), Error> {
     let session = bundle.header.session;
-    let trashed = world.store.list_trash().await?;
+    let trashed = env.store.list_trash().await?;
     let trashed = trashed.into_iter().flatten();
     let discarded = trashed
         .into_iter()
         .any(|trashed| trashed.session == session);
-    let (name, relation, here) = match world.store.summary(session).await {
+    let (name, relation, here) = match env.store.summary(session).await {
         Err(StoreError::NoSession(_)) if !discarded => return Ok(()),
         Err(StoreError::NoSession(_)) => (bundle.header.name.clone(), Relation::InTrash, 0),
         Ok(summary) if discarded => {
@@ -233,7 +233,7 @@ pub(crate) async fn refuse_existing(world: &Env, bundle: &Bundle) -> Result<(), 
             (name, Relation::InTrash, summary.head.seq.0)
         }
         Ok(summary) => {
-            let relation = compare_journals(world, session, summary.head, &bundle.records).await?;
+            let relation = compare_journals(env, session, summary.head, &bundle.records).await?;
             (summary.name, relation, summary.head.seq.0)
         }
         Err(error) => return Err(error.into()),
@@ -248,7 +248,7 @@ pub(crate) async fn refuse_existing(world: &Env, bundle: &Bundle) -> Result<(), 
 }
 
 async fn compare_journals(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     here: Head,
     there: &[Record],
@@ -267,7 +267,7 @@ async fn compare_journals(
             Relation::Diverged
         });
     }
-    let entry = world.store.event(session, end.seq).await?;
+    let entry = env.store.event(session, end.seq).await?;
     Ok(if entry.head() == end {
         Relation::Ahead
     } else {

@@ -51,7 +51,7 @@ impl Writer {
     /// Starts a writer for `run` of a session whose journal folds to `state`. The task ends when
     /// the last clone is dropped.
     pub fn new(
-        world: &Env,
+        env: &Env,
         session: SessionId,
         run: Run,
         state: State,
@@ -60,7 +60,7 @@ impl Writer {
         let (queue, submissions) = mpsc::unbounded_channel();
         let state = Arc::new(Mutex::new(state));
         let task = WriterTask {
-            world: world.clone(),
+            env: env.clone(),
             session,
             run,
             state: Arc::clone(&state),
@@ -158,7 +158,7 @@ impl Writer {
 
 /// The task that appends all submissions to the journal.
 struct WriterTask {
-    world: Env,
+    env: Env,
     session: SessionId,
     run: Run,
     state: Arc<Mutex<State>>,
@@ -212,7 +212,7 @@ impl WriterTask {
         if submissions.iter().all(Submission::is_empty) {
             return Ok(self.room);
         }
-        let at = self.world.clock.now();
+        let at = self.env.clock.now();
         let mut state = self
             .state
             .lock()
@@ -259,7 +259,7 @@ impl WriterTask {
             lease: if ends {
                 LeaseUpdate::Release
             } else {
-                LeaseUpdate::Renew(self.world.ttl)
+                LeaseUpdate::Renew(self.env.ttl)
             },
             cached_state: folded,
             handled_messages: taken,
@@ -271,7 +271,7 @@ impl WriterTask {
             self.folded_at = state.head.seq.0;
         }
         // Shows the previous events while the store commits these.
-        let store = Arc::clone(&self.world.store);
+        let store = Arc::clone(&self.env.store);
         let (appended, ()) = tokio::join!(store.append(batch), async { self.notify_observer() });
         let room = appended?;
         if ends {
@@ -295,21 +295,18 @@ pub(crate) fn to_folded(state: &State) -> CachedState {
 
 /// Redacts text (P12) and stores it, long text as a blob. Returns the stored form and the redacted
 /// text.
-pub(crate) async fn redact_and_store(
-    world: &Env,
-    text: &str,
-) -> Result<(Text, String), StoreError> {
-    let clean = world.redactor.redact(text).into_owned();
-    Ok((store_redacted(world, clean.clone()).await?, clean))
+pub(crate) async fn redact_and_store(env: &Env, text: &str) -> Result<(Text, String), StoreError> {
+    let clean = env.redactor.redact(text).into_owned();
+    Ok((store_redacted(env, clean.clone()).await?, clean))
 }
 
 /// Stores text that is already redacted.
-pub(crate) async fn store_redacted(world: &Env, clean: String) -> Result<Text, StoreError> {
+pub(crate) async fn store_redacted(env: &Env, clean: String) -> Result<Text, StoreError> {
     if clean.len() <= Text::INLINE_LIMIT {
         return Ok(Text::Inline(clean));
     }
     let bytes = clean.len() as u64;
-    let blob = world.store.put(clean.into_bytes()).await?;
+    let blob = env.store.put(clean.into_bytes()).await?;
     Ok(Text::Blob { blob, bytes })
 }
 
@@ -324,11 +321,11 @@ pub(crate) struct StoredConversation {
 
 /// Redacts conversation entries (P12) and stores them, long ones as a blob.
 pub(crate) async fn store_conversation(
-    world: &Env,
+    env: &Env,
     entries: &[conversation::ConversationItem],
 ) -> Result<StoredConversation, StoreError> {
     let mut value = serde_json::to_value(entries).expect("entries are plain data");
-    world.redactor.redact_json(&mut value);
+    env.redactor.redact_json(&mut value);
     let text = value.to_string();
     let length = text.len();
     let clean = if entries.iter().any(note_rules::has_note_source) {
@@ -337,7 +334,7 @@ pub(crate) async fn store_conversation(
     } else {
         Vec::new()
     };
-    let text = store_redacted(world, text).await?;
+    let text = store_redacted(env, text).await?;
     Ok(StoredConversation {
         text,
         length,
@@ -346,11 +343,11 @@ pub(crate) async fn store_conversation(
 }
 
 /// Reads stored text back; the store verifies blobs.
-pub(crate) async fn load_text(world: &Env, text: &Text) -> Result<String, StoreError> {
+pub(crate) async fn load_text(env: &Env, text: &Text) -> Result<String, StoreError> {
     match text {
         Text::Inline(text) => Ok(text.clone()),
         Text::Blob { blob, .. } => {
-            let bytes = world.store.get(*blob).await?;
+            let bytes = env.store.get(*blob).await?;
             String::from_utf8(bytes).map_err(|error| StoreError::Damaged {
                 object: format!("blob {blob}"),
                 reason: error.to_string(),

@@ -28,16 +28,15 @@ const INBOX_POLL: Duration = Duration::from_millis(100);
 
 /// Acquires the lease of a session, or says who holds it. A dead owner on this machine loses it at
 /// once; a suspended owner (SIGSTOP) is killed once its lease has expired.
-pub async fn acquire(world: &Env, summary: &Summary) -> Result<Lease, Error> {
+pub async fn acquire(env: &Env, summary: &Summary) -> Result<Lease, Error> {
     // A caller that lost the race reads the lease again and then knows who won.
     loop {
-        let seen = world.store.lease(summary.id).await?;
-        match verdict(world, &seen) {
+        let seen = env.store.lease(summary.id).await?;
+        match verdict(env, &seen) {
             LeaseDecision::Held => return Err(held_error(summary, &seen)),
             LeaseDecision::KillAndAcquire => {
                 if let Some(owner) = &seen.owner {
-                    world
-                        .processes
+                    env.processes
                         .kill(owner)
                         .map_err(|error| StoreError::Unavailable {
                             place: format!("process {} on {}", owner.pid, owner.host),
@@ -49,9 +48,9 @@ pub async fn acquire(world: &Env, summary: &Summary) -> Result<Lease, Error> {
             }
             LeaseDecision::Acquire => {}
         }
-        match world
+        match env
             .store
-            .acquire(seen, world.processes.current(), world.ttl)
+            .acquire(seen, env.processes.current(), env.ttl)
             .await
         {
             Err(StoreError::LeaseChanged(_)) => {}
@@ -61,18 +60,18 @@ pub async fn acquire(world: &Env, summary: &Summary) -> Result<Lease, Error> {
 }
 
 /// Whether the lease may be acquired.
-pub fn verdict(world: &Env, lease: &Lease) -> LeaseDecision {
+pub fn verdict(env: &Env, lease: &Lease) -> LeaseDecision {
     let liveness = lease
         .owner
         .as_ref()
-        .map_or(Liveness::Gone, |owner| world.processes.liveness(owner));
+        .map_or(Liveness::Gone, |owner| env.processes.liveness(owner));
     assess(lease, liveness)
 }
 
 /// Refuses a session that has an active run.
-pub(crate) async fn refuse_if_running(world: &Env, summary: &Summary) -> Result<(), Error> {
-    let lease = world.store.lease(summary.id).await?;
-    match verdict(world, &lease) {
+pub(crate) async fn refuse_if_running(env: &Env, summary: &Summary) -> Result<(), Error> {
+    let lease = env.store.lease(summary.id).await?;
+    match verdict(env, &lease) {
         LeaseDecision::Held => Err(held_error(summary, &lease)),
         LeaseDecision::KillAndAcquire | LeaseDecision::Acquire => Ok(()),
     }
@@ -80,16 +79,16 @@ pub(crate) async fn refuse_if_running(world: &Env, summary: &Summary) -> Result<
 
 /// The sessions of a workspace that have an active run, and the owners of the runs.
 pub(crate) async fn active_sessions(
-    world: &Env,
+    env: &Env,
     folder: &Path,
 ) -> Result<Vec<(Summary, Owner)>, Error> {
     let (folder, mut found) = (canonical(folder), Vec::new());
-    for summary in world.store.list().await?.into_iter().flatten() {
+    for summary in env.store.list().await?.into_iter().flatten() {
         if canonical(Path::new(&summary.workspace)) != folder {
             continue;
         }
-        let lease = world.store.lease(summary.id).await?;
-        if verdict(world, &lease) == LeaseDecision::Held
+        let lease = env.store.lease(summary.id).await?;
+        if verdict(env, &lease) == LeaseDecision::Held
             && let Some(owner) = lease.owner
         {
             found.push((summary, owner));
@@ -100,8 +99,8 @@ pub(crate) async fn active_sessions(
 
 /// The session's status, given its owner's liveness: a session that is recorded as `running` and
 /// has lost its owner was interrupted.
-pub fn effective_status(world: &Env, summary: &Summary, lease: &Lease) -> Status {
-    if summary.status == Status::Running && verdict(world, lease) != LeaseDecision::Held {
+pub fn effective_status(env: &Env, summary: &Summary, lease: &Lease) -> Status {
+    if summary.status == Status::Running && verdict(env, lease) != LeaseDecision::Held {
         Status::Interrupted
     } else {
         summary.status
@@ -123,18 +122,18 @@ fn held_error(summary: &Summary, lease: &Lease) -> Error {
 
 /// Reads the inbox. Stop requests in it trigger the stop token.
 pub(crate) async fn read_stop_requests(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     stop_token: &StopToken,
     observer: &dyn Observer,
 ) -> Vec<(u64, InboxMessage)> {
     // A failed read is repeated the next time.
-    let waiting = world.store.pending(session).await.unwrap_or_default();
+    let waiting = env.store.pending(session).await.unwrap_or_default();
     for (_, message) in &waiting {
         let InboxMessage::Stop(asked) = message else {
             continue;
         };
-        if stop_token.merge(Stop::from_inbox(asked.clone(), &world.redactor)) {
+        if stop_token.merge(Stop::from_inbox(asked.clone(), &env.redactor)) {
             let when = match asked.mode {
                 StopMode::Now => "at once".to_owned(),
                 StopMode::Boundary => format!("after {}", stop_token.stops_after()),
@@ -152,20 +151,20 @@ pub(crate) async fn read_stop_requests(
 /// triggers the stop token. A requested pause that no step boundary honours `within` that time
 /// becomes immediate. Notes from the inbox are appended to the journal.
 pub(crate) async fn keep_lease(
-    world: Env,
+    env: Env,
     session: SessionId,
     run: Run,
-    pen: Writer,
+    journal: Writer,
     stop_token: StopToken,
     within: Duration,
     observer: std::sync::Arc<dyn Observer>,
 ) {
-    let (mut renewed, mut asked_at) = (world.clock.elapsed(), None);
+    let (mut renewed, mut asked_at) = (env.clock.elapsed(), None);
     loop {
-        world.clock.sleep(INBOX_POLL).await;
-        if world.clock.elapsed().saturating_sub(renewed) >= world.ttl / 3 {
-            match world.store.heartbeat(session, run, world.ttl).await {
-                Ok(()) => renewed = world.clock.elapsed(),
+        env.clock.sleep(INBOX_POLL).await;
+        if env.clock.elapsed().saturating_sub(renewed) >= env.ttl / 3 {
+            match env.store.heartbeat(session, run, env.ttl).await {
+                Ok(()) => renewed = env.clock.elapsed(),
                 Err(error) if matches!(error.kind(), Kind::Fenced | Kind::NotFound) => {
                     stop_token.request_stop(Stop::Fenced(error));
                     return;
@@ -175,16 +174,15 @@ pub(crate) async fn keep_lease(
             }
         }
         let (mut notes, mut taken) = (Vec::new(), Vec::new());
-        for (number, message) in read_stop_requests(&world, session, &stop_token, &*observer).await
-        {
+        for (number, message) in read_stop_requests(&env, session, &stop_token, &*observer).await {
             match message {
                 InboxMessage::Stop(asked) => {
                     if (asked.status, asked.mode) == (Status::Paused, StopMode::Boundary) {
-                        asked_at.get_or_insert(world.clock.elapsed());
+                        asked_at.get_or_insert(env.clock.elapsed());
                     }
                 }
                 note => {
-                    if let Some(note) = notes::to_event(&world, note) {
+                    if let Some(note) = notes::to_event(&env, note) {
                         notes.push(note);
                         taken.push(number);
                     }
@@ -193,9 +191,9 @@ pub(crate) async fn keep_lease(
         }
         if !taken.is_empty() {
             // The next append reports the error.
-            let _ = pen.write_and_consume(notes, taken).await;
+            let _ = journal.write_and_consume(notes, taken).await;
         }
-        let waited = asked_at.is_some_and(|at| world.clock.elapsed().saturating_sub(at) >= within);
+        let waited = asked_at.is_some_and(|at| env.clock.elapsed().saturating_sub(at) >= within);
         if waited
             && !stop_token
                 .requested()

@@ -40,7 +40,7 @@ impl StepNotes {
     }
 
     /// The notes in the entries, as events. The entries must be redacted.
-    pub(crate) fn extract(&mut self, world: &Env, entries: &[ConversationItem]) -> Vec<Event> {
+    pub(crate) fn extract(&mut self, env: &Env, entries: &[ConversationItem]) -> Vec<Event> {
         let found = entries.iter().flat_map(|entry| self.reader.read(entry));
         let found: Vec<_> = found.collect();
         // Adjacent notes of one source become one event.
@@ -52,14 +52,14 @@ impl StepNotes {
             } else {
                 &self.agent
             };
-            let memos = group
+            let notes = group
                 .iter()
-                .map(|(_, memo)| notes::redact_and_bound(world, memo.clone()));
+                .map(|(_, note)| notes::redact_and_bound(env, note.clone()));
             NotesWritten {
                 source,
                 by: by.to_owned(),
                 path: Some(self.path.clone()),
-                notes: memos.collect(),
+                notes: notes.collect(),
                 read_to: None,
                 usage: Usage::default(),
             }
@@ -71,7 +71,7 @@ impl StepNotes {
     /// The notes in the result of a tool call.
     pub(crate) fn extract_from_tool(
         &mut self,
-        world: &Env,
+        env: &Env,
         call: &ToolCall,
         result: &ToolResult,
     ) -> Vec<Event> {
@@ -92,7 +92,7 @@ impl StepNotes {
                 Outcome::Succeeded
             },
         }));
-        self.extract(world, &[asked, answered])
+        self.extract(env, &[asked, answered])
     }
 }
 

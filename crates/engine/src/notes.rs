@@ -42,7 +42,7 @@ pub enum Change {
     Write(Vec<WrittenNote>),
     /// Marks a note as no longer valid.
     Withdraw {
-        memo: NoteId,
+        note: NoteId,
         reason: Option<String>,
     },
 }
@@ -58,29 +58,29 @@ pub enum Recorded {
 
 /// Records a change to the notes of a session.
 pub async fn record(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     author: Author,
     wish: Change,
 ) -> Result<Recorded, Error> {
-    validate(&merged(world, summary).await?, summary, &author, &wish)?;
-    let message = to_message(world, author, wish);
-    let lease = world.store.lease(summary.id).await?;
+    validate(&merged(env, summary).await?, summary, &author, &wish)?;
+    let message = to_message(env, author, wish);
+    let lease = env.store.lease(summary.id).await?;
     // A note never kills the owner: a suspended run may continue, and the author may be its own
     // agent.
-    let acquired = match lease::verdict(world, &lease) {
-        LeaseDecision::Acquire => Some(BetweenRuns::acquire(world, summary).await),
+    let acquired = match lease::verdict(env, &lease) {
+        LeaseDecision::Acquire => Some(BetweenRuns::acquire(env, summary).await),
         LeaseDecision::Held | LeaseDecision::KillAndAcquire => None,
     };
     let interlude = match acquired {
         None | Some(Err(Error::LeaseHeld { .. })) => {
-            let posted = world.store.post(summary.id, world.clock.now(), message);
+            let posted = env.store.post(summary.id, env.clock.now(), message);
             posted.await?;
             return Ok(Recorded::Posted);
         }
         Some(acquired) => acquired?,
     };
-    let event = to_event(world, message).expect("a memo is an event");
+    let event = to_event(env, message).expect("a memo is an event");
     let state = interlude.append_after_notes(event).await?;
     Ok(Recorded::Written(ids_written_at(
         &state.handoff,
@@ -89,12 +89,12 @@ pub async fn record(
 }
 
 /// The merged notes of a session, including those in the inbox.
-pub async fn merged(world: &Env, summary: &Summary) -> Result<Handoff, Error> {
+pub async fn merged(env: &Env, summary: &Summary) -> Result<Handoff, Error> {
     // In this order, a note that the run appends in between is seen in both places and counts once.
-    let (waiting, _) = inbox_notes(world, summary.id).await?;
-    let state = history::load_state(world, summary.id).await?;
+    let (waiting, _) = inbox_notes(env, summary.id).await?;
+    let state = history::load_state(env, summary.id).await?;
     let mut handoff = (*state.handoff).clone();
-    let (mut seq, now) = (state.head.seq, world.clock.now());
+    let (mut seq, now) = (state.head.seq, env.clock.now());
     for event in waiting {
         seq.0 += 1;
         match &event {
@@ -108,32 +108,25 @@ pub async fn merged(world: &Env, summary: &Summary) -> Result<Handoff, Error> {
 
 /// The notes in the inbox as events, and the inbox numbers of their messages.
 pub(crate) async fn inbox_notes(
-    world: &Env,
+    env: &Env,
     session: SessionId,
 ) -> Result<(Vec<Event>, Vec<u64>), StoreError> {
-    let pending = world.store.pending(session).await?;
-    let memos = pending.into_iter();
-    let memos = memos.filter_map(|(number, message)| Some((to_event(world, message)?, number)));
-    Ok(memos.unzip())
+    let pending = env.store.pending(session).await?;
+    let notes = pending.into_iter();
+    let notes = notes.filter_map(|(number, message)| Some((to_event(env, message)?, number)));
+    Ok(notes.unzip())
 }
 
 /// The event for an inbox message, if it is about notes. The sender may not know all secrets that
 /// this process knows, so it is redacted (P12).
-pub(crate) fn to_event(world: &Env, message: InboxMessage) -> Option<Event> {
-    let plain = |text: String| world.redactor.redact(&text).into_owned();
+pub(crate) fn to_event(env: &Env, message: InboxMessage) -> Option<Event> {
+    let plain = |text: String| env.redactor.redact(&text).into_owned();
     match message {
         InboxMessage::Notes(event) => {
-            let memos = event.notes.into_iter();
-            let memos = memos.map(|memo| redact_and_bound(world, memo)).collect();
+            let notes = event.notes.into_iter();
+            let notes = notes.map(|note| redact_and_bound(env, note)).collect();
             let by = plain(event.by);
-            Some(
-                NotesWritten {
-                    notes: memos,
-                    by,
-                    ..event
-                }
-                .into(),
-            )
+            Some(NotesWritten { notes, by, ..event }.into())
         }
         InboxMessage::WithdrawNote(event) => {
             let (by, reason) = (plain(event.by), event.reason.map(plain));
@@ -151,41 +144,37 @@ pub(crate) fn to_event(world: &Env, message: InboxMessage) -> Option<Event> {
 }
 
 /// A note in its stored form: redacted (P12) and bounded.
-pub(crate) fn redact_and_bound(world: &Env, mut written: WrittenNote) -> WrittenNote {
+pub(crate) fn redact_and_bound(env: &Env, mut written: WrittenNote) -> WrittenNote {
     // Redaction comes first: a secret that is cut in two would not be recognized.
     written
         .note
-        .for_each_text(|text| *text = world.redactor.redact(text).into_owned());
+        .for_each_text(|text| *text = env.redactor.redact(text).into_owned());
     WrittenNote {
         note: written.note.truncated(),
         ..written
     }
 }
 
-fn to_message(world: &Env, author: Author, wish: Change) -> InboxMessage {
-    let by = world.redactor.redact(&author.by).into_owned();
+fn to_message(env: &Env, author: Author, wish: Change) -> InboxMessage {
+    let by = env.redactor.redact(&author.by).into_owned();
     match wish {
-        Change::Write(memos) => InboxMessage::Notes(NotesWritten {
+        Change::Write(notes) => InboxMessage::Notes(NotesWritten {
             source: author.source,
             by,
             path: author.path,
-            notes: memos
+            notes: notes
                 .into_iter()
-                .map(|memo| redact_and_bound(world, memo))
+                .map(|note| redact_and_bound(env, note))
                 .collect(),
             read_to: None,
             usage: Usage::default(),
         }),
-        Change::Withdraw { memo, reason } => {
+        Change::Withdraw { note, reason } => {
             let reason = reason.map(|reason| {
-                let reason = world.redactor.redact(&reason);
+                let reason = env.redactor.redact(&reason);
                 reason.chars().take(MAX_TEXT).collect()
             });
-            InboxMessage::WithdrawNote(NoteWithdrawn {
-                note: memo,
-                by,
-                reason,
-            })
+            InboxMessage::WithdrawNote(NoteWithdrawn { note, by, reason })
         }
     }
 }
@@ -237,7 +226,7 @@ fn validate(
             }) => Err(not_found_error(handoff, summary, id)),
             // Only a human changes what a human wrote.
             Some(known) if known.source == Source::User && author.source != Source::User => {
-                Err(Error::NoteNotEditable { memo: id })
+                Err(Error::NoteNotEditable { note: id })
             }
             Some(_) => Ok(()),
         }
@@ -246,12 +235,12 @@ fn validate(
         reason: reason.to_owned(),
     };
     match wish {
-        Change::Withdraw { memo, .. } => changed(*memo),
-        Change::Write(memos) => {
-            if memos.len() > MAX_NOTES {
+        Change::Withdraw { note, .. } => changed(*note),
+        Change::Write(notes) => {
+            if notes.len() > MAX_NOTES {
                 return Err(unusable("more than 100 at once"));
             }
-            for written in memos {
+            for written in notes {
                 if let Some(id) = written.corrects {
                     if written.note.kind() != Some(id.kind) {
                         return Err(unusable("a memo is corrected by one of the same sort"));
@@ -267,9 +256,9 @@ fn validate(
     }
 }
 
-fn is_blank(memo: &Note) -> bool {
+fn is_blank(note: &Note) -> bool {
     let blank = |text: &str| text.trim().is_empty();
-    match memo {
+    match note {
         Note::Decision(decision) => blank(&decision.text),
         Note::Error(error) => blank(&error.text),
         Note::Feedback(feedback) => {
@@ -303,7 +292,7 @@ pub fn not_found_error(handoff: &Handoff, summary: &Summary, id: NoteId) -> Erro
     let alike = all.filter(|known| known.is_valid && known.id.kind == id.kind);
     Error::NoSuchNote {
         name: summary.name.clone(),
-        memo: id,
+        note: id,
         standing: alike.map(|known| known.id).collect(),
     }
 }

@@ -55,32 +55,32 @@ impl NotesFile {
     }
 
     /// Whether a step has its note.
-    pub(crate) async fn has(&self, flow: &Runner, step: &str) -> Result<bool, Error> {
+    pub(crate) async fn has(&self, runner: &Runner, step: &str) -> Result<bool, Error> {
         let mut file = self.file.lock().await;
-        let file = self.open(flow, &mut file)?;
-        Ok(file.marks.contains(&mark(flow, step)))
+        let file = self.open(runner, &mut file)?;
+        Ok(file.marks.contains(&mark(runner, step)))
     }
 
     /// Adds a note, unless the step has one.
-    pub(crate) async fn add(&self, flow: &Runner, note: StepNote<'_>) -> Result<(), Error> {
+    pub(crate) async fn add(&self, runner: &Runner, note: StepNote<'_>) -> Result<(), Error> {
         let mut file = self.file.lock().await;
-        let file = self.open(flow, &mut file)?;
-        let mark = mark(flow, note.step);
+        let file = self.open(runner, &mut file)?;
+        let mark = mark(runner, note.step);
         if !file.marks.insert(mark.clone()) {
             return Ok(());
         }
-        let (now, number) = (flow.env.clock.now(), file.notes.len() + 1);
+        let (now, number) = (runner.env.clock.now(), file.notes.len() + 1);
         file.notes.push(self.render(&note, &mark, now, number));
         let text = file.notes.concat();
         let replaced =
-            artifacts::replace_file(&flow.env, flow.session, &file.path, text.as_bytes());
+            artifacts::replace_file(&runner.env, runner.session, &file.path, text.as_bytes());
         replaced.map_err(|error| self.unusable(error.to_string()))
     }
 
     /// The newest notes as prompt text; empty if there are none.
-    pub(crate) async fn prompt_text(&self, flow: &Runner) -> Result<String, Error> {
+    pub(crate) async fn prompt_text(&self, runner: &Runner) -> Result<String, Error> {
         let mut file = self.file.lock().await;
-        let file = self.open(flow, &mut file)?;
+        let file = self.open(runner, &mut file)?;
         let from = file.notes.len().saturating_sub(self.policy.include_last);
         Ok(match file.notes[from..].concat() {
             none if none.is_empty() => none,
@@ -90,12 +90,12 @@ impl NotesFile {
 
     fn open<'a>(
         &self,
-        flow: &Runner,
+        runner: &Runner,
         file: &'a mut Option<ParsedFile>,
     ) -> Result<&'a mut ParsedFile, Error> {
         if file.is_none() {
-            let path = artifacts::resolve_path(&flow.workspace, &self.policy.file)?;
-            let text = match flow.env.disk.read(&path, MAX_FILE_BYTES) {
+            let path = artifacts::resolve_path(&runner.workspace, &self.policy.file)?;
+            let text = match runner.env.disk.read(&path, MAX_FILE_BYTES) {
                 Ok(bytes) => {
                     String::from_utf8(bytes).map_err(|error| self.unusable(error.to_string()))?
                 }
@@ -180,8 +180,8 @@ impl NotesFile {
 }
 
 /// The mark that identifies a note.
-fn mark(flow: &Runner, step: &str) -> String {
-    format!("{}/{step}", flow.session)
+fn mark(runner: &Runner, step: &str) -> String {
+    format!("{}/{step}", runner.session)
 }
 
 /// The start of a text, in one line that is neither heading nor mark.

@@ -47,8 +47,8 @@ pub struct Paused {
 }
 
 /// The session that runs in a folder.
-pub async fn running(world: &Env, workspace: &Path) -> Result<Summary, Error> {
-    let mut found = lease::active_sessions(world, workspace).await?;
+pub async fn running(env: &Env, workspace: &Path) -> Result<Summary, Error> {
+    let mut found = lease::active_sessions(env, workspace).await?;
     match (found.pop(), &found[..]) {
         (Some((one, _)), []) => Ok(one),
         (Some(one), others) => Err(Error::Ambiguous {
@@ -66,22 +66,18 @@ fn id_and_name((summary, _): &(Summary, Owner)) -> (SessionId, Name) {
 }
 
 /// Sends a pause request to the run of a session.
-pub async fn request(
-    world: &Env,
-    summary: &Summary,
-    request: Request,
-) -> Result<SentRequest, Error> {
-    let lease = world.store.lease(summary.id).await?;
-    let (LeaseDecision::Held, Some(owner)) = (lease::verdict(world, &lease), lease.owner.clone())
+pub async fn request(env: &Env, summary: &Summary, request: Request) -> Result<SentRequest, Error> {
+    let lease = env.store.lease(summary.id).await?;
+    let (LeaseDecision::Held, Some(owner)) = (lease::verdict(env, &lease), lease.owner.clone())
     else {
         return Err(Error::NotRunning {
             name: summary.name.clone(),
-            status: lease::effective_status(world, summary, &lease),
+            status: lease::effective_status(env, summary, &lease),
         });
     };
     let reason = request.reason.map(|reason| {
         // Redacted first: half a secret would not be recognised.
-        let reason = world.redactor.redact(&reason);
+        let reason = env.redactor.redact(&reason);
         reason.chars().take(MAX_REASON).collect()
     });
     let message = InboxMessage::Stop(StopRequested {
@@ -91,10 +87,7 @@ pub async fn request(
         reason,
         checkpoint: Some(Trigger::Pause),
     });
-    world
-        .store
-        .post(summary.id, world.clock.now(), message)
-        .await?;
+    env.store.post(summary.id, env.clock.now(), message).await?;
     Ok(SentRequest {
         run: lease.run,
         owner,
@@ -102,18 +95,18 @@ pub async fn request(
 }
 
 /// Waits until the run has released the session, and until its checkpoint exists.
-pub async fn wait(world: &Env, summary: &Summary, sent: &SentRequest) -> Result<Paused, Error> {
+pub async fn wait(env: &Env, summary: &Summary, sent: &SentRequest) -> Result<Paused, Error> {
     let summary = loop {
-        let lease = world.store.lease(summary.id).await?;
-        if lease.run != sent.run || lease::verdict(world, &lease) != LeaseDecision::Held {
-            let summary = world.store.summary(summary.id).await?;
-            let status = lease::effective_status(world, &summary, &lease);
+        let lease = env.store.lease(summary.id).await?;
+        if lease.run != sent.run || lease::verdict(env, &lease) != LeaseDecision::Held {
+            let summary = env.store.summary(summary.id).await?;
+            let status = lease::effective_status(env, &summary, &lease);
             break Summary { status, ..summary };
         }
-        world.clock.sleep(POLL_INTERVAL).await;
+        env.clock.sleep(POLL_INTERVAL).await;
     };
     let checkpoint = match summary.status {
-        Status::Paused => Some(wait_for_checkpoint(world, &summary, sent).await),
+        Status::Paused => Some(wait_for_checkpoint(env, &summary, sent).await),
         _ => None,
     };
     Ok(Paused {
@@ -124,21 +117,21 @@ pub async fn wait(world: &Env, summary: &Summary, sent: &SentRequest) -> Result<
 
 /// The checkpoint that the run creates at its end; created here if the run is gone without one.
 async fn wait_for_checkpoint(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     sent: &SentRequest,
 ) -> Result<Manifest, Error> {
     loop {
-        let works = world.processes.liveness(&sent.owner) == Liveness::Running;
-        let (checkpoints, _) = checkpoint::list(world, Some(summary)).await?;
+        let works = env.processes.liveness(&sent.owner) == Liveness::Running;
+        let (checkpoints, _) = checkpoint::list(env, Some(summary)).await?;
         let newest = checkpoints.into_iter().next_back();
         if let Some(newest) = newest.filter(|newest| newest.journal.seq == summary.head.seq) {
             return Ok(newest);
         }
         if !works {
-            let taken = checkpoint::create(world, summary, Trigger::Pause, None, &|_, _| {});
+            let taken = checkpoint::create(env, summary, Trigger::Pause, None, &|_, _| {});
             return Ok(taken.await?.manifest);
         }
-        world.clock.sleep(POLL_INTERVAL).await;
+        env.clock.sleep(POLL_INTERVAL).await;
     }
 }

@@ -111,29 +111,30 @@ pub(crate) enum TranscriptCopies<'a> {
 }
 
 /// Plans a resume. Changes nothing and calls no agent.
-pub async fn plan(world: &Env, summary: &Summary, options: &Options) -> Result<Plan, Error> {
+pub async fn plan(env: &Env, summary: &Summary, options: &Options) -> Result<Plan, Error> {
     resume::check_resumable(summary)?;
-    let state = history::load_state(world, summary.id).await?;
-    let workflow = resume::recorded_spec(world, summary.id, &state).await?;
+    let state = history::load_state(env, summary.id).await?;
+    let workflow = resume::recorded_spec(env, summary.id, &state).await?;
     relocate::check_workspace_exists(summary, &workflow, &summary.workspace)?;
-    let lease = world.store.lease(summary.id).await?;
-    let held = lease::verdict(world, &lease) == LeaseDecision::Held;
-    let sight = reconcile::workspace_status(world, FilePath::new(&summary.workspace), None).await;
+    let lease = env.store.lease(summary.id).await?;
+    let held = lease::verdict(env, &lease) == LeaseDecision::Held;
+    let workspace_status =
+        reconcile::workspace_status(env, FilePath::new(&summary.workspace), None).await;
     let kept = TranscriptCopies::Session(summary.id);
-    let steps = steps(world, &workflow, &state, kept, options).await?;
+    let steps = steps(env, &workflow, &state, kept, options).await?;
     Ok(Plan {
-        status: lease::effective_status(world, summary, &lease),
+        status: lease::effective_status(env, summary, &lease),
         held_by: lease.owner.filter(|_| held),
         finished: state.finished,
         steps,
-        drift: drift_since_last_run(&state, &sight),
-        workspace_status: sight,
+        drift: drift_since_last_run(&state, &workspace_status),
+        workspace_status,
     })
 }
 
 /// How the unfinished steps would continue.
 pub(crate) async fn steps(
-    world: &Env,
+    env: &Env,
     workflow: &Workflow,
     state: &State,
     kept: TranscriptCopies<'_>,
@@ -141,7 +142,7 @@ pub(crate) async fn steps(
 ) -> Result<Vec<StepPlan>, Error> {
     let mut steps = Vec::new();
     for (path, open) in &state.open_steps {
-        let way = continuation(world, kept, workflow, state, open, options).await?;
+        let way = continuation(env, kept, workflow, state, open, options).await?;
         let agent = options.agent.as_ref().unwrap_or(&open.agent);
         // Only a rate limit of the agent that would be called counts.
         let asked = match &way {
@@ -159,22 +160,25 @@ pub(crate) async fn steps(
             path: path.clone(),
             agent: agent.clone(),
             continuation: way,
-            suspended: open.suspended(world.clock.now()).filter(waits),
+            suspended: open.suspended(env.clock.now()).filter(waits),
         });
     }
     Ok(steps)
 }
 
 /// What others changed in the workspace since the session's last run.
-pub(crate) fn drift_since_last_run(state: &State, sight: &WorkspaceStatus) -> Option<Vec<String>> {
+pub(crate) fn drift_since_last_run(
+    state: &State,
+    workspace_status: &WorkspaceStatus,
+) -> Option<Vec<String>> {
     state
         .workspace_status
         .as_ref()
-        .map(|seen| drift(seen, sight))
+        .map(|seen| drift(seen, workspace_status))
 }
 
 async fn continuation(
-    world: &Env,
+    env: &Env,
     kept: TranscriptCopies<'_>,
     workflow: &Workflow,
     state: &State,
@@ -192,7 +196,7 @@ async fn continuation(
     let folder = FilePath::new(folder).parent().unwrap_or(FilePath::new("."));
     let own = match &provider {
         Provider::Program { .. } | Provider::Acp { .. } => {
-            match world.drivers.driver(&provider, folder)? {
+            match env.drivers.driver(&provider, folder)? {
                 AgentDriver::CliAgent(cli_agent) => Some(cli_agent),
                 AgentDriver::Stateless(_) | AgentDriver::Model(_) => None,
             }
@@ -201,7 +205,7 @@ async fn continuation(
     };
     let cli_agent = match open.current_cli_agent().filter(|_| taken_over.is_none()) {
         Some(last) if own.as_ref().is_none_or(|own| own.kind() != last) => {
-            world.drivers.cli_agent(last).or(own)
+            env.drivers.cli_agent(last).or(own)
         }
         _ => own,
     };
@@ -215,20 +219,12 @@ async fn continuation(
     };
     let workspace = created.map_or("", |created| created.workspace.as_str());
     let workspace = FilePath::new(workspace);
-    let planning = plan_cli_agent(
-        world,
-        kept,
-        &*cli_agent,
-        open,
-        workspace,
-        options,
-        &provider,
-    );
+    let planning = plan_cli_agent(env, kept, &*cli_agent, open, workspace, options, &provider);
     Ok(Continuation::CliAgent(Box::new(planning.await?)))
 }
 
 async fn plan_cli_agent(
-    world: &Env,
+    env: &Env,
     kept: TranscriptCopies<'_>,
     cli_agent: &dyn CliAgent,
     open: &OpenStep,
@@ -238,35 +234,33 @@ async fn plan_cli_agent(
 ) -> Result<CliAgentPlan, Error> {
     let native = open.native.as_ref();
     let mut conversation = match (kept, native) {
-        (TranscriptCopies::Attachments(papers), Some(native)) => {
-            let copy = find_transcript(native, papers);
+        (TranscriptCopies::Attachments(attachments), Some(native)) => {
+            let copy = find_transcript(native, attachments);
             FoundConversation::from_copy(cli_agent, native, copy, workspace).await
         }
         (TranscriptCopies::Attachments(_), None) => FoundConversation::default(),
         (TranscriptCopies::Session(session), _) => {
-            evidence::collect(world, session, cli_agent, native, workspace).await?
+            evidence::collect(env, session, cli_agent, native, workspace).await?
         }
     };
     conversation.evidence.ruled_out = resume::strategies_above(options.strategy);
     let plan = choose_strategy(&conversation.evidence);
-    let gauge = native.and_then(|native| native.context);
+    let context_usage = native.and_then(|native| native.context);
     let own = matches!(
         plan.strategy,
         Strategy::Native | Strategy::Repaired | Strategy::Restored
     );
-    let (tokens, counted) = match gauge.filter(|_| own) {
-        Some(gauge) => (gauge.used, true),
+    let (tokens, counted) = match context_usage.filter(|_| own) {
+        Some(context_usage) => (context_usage.used, true),
         None if own => (conversation.bytes() / BYTES_PER_TOKEN, false),
         None => (RESUME_CONTEXT_TOKENS, false),
     };
-    let price = provider
-        .model()
-        .and_then(|model| world.drivers.price(model));
+    let price = provider.model().and_then(|model| env.drivers.price(model));
     Ok(CliAgentPlan {
         program: cli_agent.kind(),
         conversation_id: native.map(|native| native.id.clone()),
         plan,
-        context_usage: gauge,
+        context_usage,
         moved_from: conversation.moved_from,
         estimate: estimate(tokens, counted, price),
     })

@@ -60,20 +60,20 @@ impl Cause {
 
 /// Reads the workspace status, and what changed since the commit `since`.
 pub(crate) async fn workspace_status(
-    world: &Env,
+    env: &Env,
     workspace: &Path,
     since: Option<&str>,
 ) -> WorkspaceStatus {
-    let reading = world
+    let reading = env
         .snapshots
         .workspace_status(workspace.to_owned(), since.map(str::to_owned));
-    let mut sight = reading.await;
+    let mut workspace_status = reading.await;
     // P12: file names and repository data are redacted before anything uses them.
-    checkpoint::redact(world, sight.repository.as_mut_slice());
-    for name in &mut sight.changed {
-        *name = world.redactor.redact(name).into_owned();
+    checkpoint::redact(env, workspace_status.repository.as_mut_slice());
+    for name in &mut workspace_status.changed {
+        *name = env.redactor.redact(name).into_owned();
     }
-    sight
+    workspace_status
 }
 
 /// The workspace as seen just before the resume.
@@ -112,7 +112,7 @@ pub(crate) fn resume_message(
 /// The facts: the workspace status, and the tool calls whose outcome is unknown.
 pub(crate) fn describe_facts(facts: &WorkspaceFacts<'_>, unanswered: &[Unanswered]) -> String {
     let workspace = facts.workspace.display();
-    let sight = describe_status(&facts.status);
+    let workspace_status = describe_status(&facts.status);
     let mut text = String::new();
     if let Some(before) = facts.moved_from {
         let _ = writeln!(
@@ -120,7 +120,10 @@ pub(crate) fn describe_facts(facts: &WorkspaceFacts<'_>, unanswered: &[Unanswere
             "The folder that you work in is another one now: it was {before}, and is {workspace}. Where the old path was named, the new one is meant; leave alone what is in the old one.\n"
         );
     }
-    let _ = writeln!(text, "Seen just now: the folder {workspace}{sight}.");
+    let _ = writeln!(
+        text,
+        "Seen just now: the folder {workspace}{workspace_status}."
+    );
     if !unanswered.is_empty() {
         text.push_str(
             "\nIt is not known whether these tool calls took effect, in full or in part. Look at the state of things before you repeat any of them:\n",
@@ -139,8 +142,8 @@ pub(crate) fn describe_facts(facts: &WorkspaceFacts<'_>, unanswered: &[Unanswere
 }
 
 /// The git status of a folder, as the rest of a sentence.
-pub fn describe_status(sight: &WorkspaceStatus) -> String {
-    let Some(repository) = &sight.repository else {
+pub fn describe_status(workspace_status: &WorkspaceStatus) -> String {
+    let Some(repository) = &workspace_status.repository else {
         return " is no git repository".to_owned();
     };
     if let Some(trouble) = &repository.error
@@ -165,7 +168,7 @@ pub fn describe_status(sight: &WorkspaceStatus) -> String {
         );
     }
     text.push_str("; ");
-    let changed = &sight.changed;
+    let changed = &workspace_status.changed;
     if changed.is_empty() {
         text.push_str("nothing differs from the last commit");
     } else {
@@ -216,7 +219,7 @@ mod tests {
 
     #[test]
     fn resume_message_states_facts_and_unknown_calls() {
-        let sight = WorkspaceStatus {
+        let workspace_status = WorkspaceStatus {
             repository: Some(Repository {
                 branch: Some("main".into()),
                 commit: Some("0123456789abcdef".into()),
@@ -234,7 +237,7 @@ mod tests {
         let mut facts = WorkspaceFacts {
             workspace: Path::new("/w"),
             moved_from: None,
-            status: sight,
+            status: workspace_status,
         };
         let message = resume_message(&Cause::Lost, &facts, std::slice::from_ref(&call), "");
         let expected = "\

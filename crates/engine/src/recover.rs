@@ -28,8 +28,8 @@ pub struct Recovered {
 }
 
 /// The sessions whose run was lost and that are not marked yet, and the errors of unreadable ones.
-pub async fn find_lost(world: &Env) -> Result<(Vec<Summary>, Vec<StoreError>), Error> {
-    let (listed, damaged) = sessions::list(world).await?;
+pub async fn find_lost(env: &Env) -> Result<(Vec<Summary>, Vec<StoreError>), Error> {
+    let (listed, damaged) = sessions::list(env).await?;
     let is_lost = |listed: &ListedSession| {
         (listed.summary.status, listed.status) == (Status::Running, Status::Interrupted)
     };
@@ -40,11 +40,11 @@ pub async fn find_lost(world: &Env) -> Result<(Vec<Summary>, Vec<StoreError>), E
 /// Creates a checkpoint of what a lost run left, and marks its session as interrupted. `None` if
 /// the run was not lost, or if another process has resumed the session.
 pub async fn recover(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     progress: &Progress,
 ) -> Result<Option<Recovered>, Error> {
-    let interlude = match BetweenRuns::acquire(world, summary).await {
+    let interlude = match BetweenRuns::acquire(env, summary).await {
         Err(Error::LeaseHeld { .. }) => return Ok(None),
         begun => begun?,
     };
@@ -54,7 +54,7 @@ pub async fn recover(
     }
     // If this process is killed here, the next recovery finds the session again and creates another
     // checkpoint.
-    let taken = checkpoint::create(world, summary, Trigger::Crash, None, progress).await;
+    let taken = checkpoint::create(env, summary, Trigger::Crash, None, progress).await;
     let unknown = steps::unknown_step_events(&interlude.state);
     let steps = unknown.iter().filter_map(Event::step);
     let steps = steps.map(|(path, _)| path.clone()).collect();
@@ -64,7 +64,7 @@ pub async fn recover(
     let events = std::iter::once(lost.into()).chain(unknown).collect();
     interlude.append(events).await?;
     Ok(Some(Recovered {
-        summary: world.store.summary(summary.id).await?,
+        summary: env.store.summary(summary.id).await?,
         checkpoint: taken.map(|taken| taken.manifest),
         unknown: steps,
     }))

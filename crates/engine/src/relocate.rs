@@ -41,14 +41,14 @@ pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Moves a session to another folder. Refused while a run holds the session.
-pub async fn relocate(world: &Env, summary: &Summary, to: &Path) -> Result<Relocated, Error> {
+pub async fn relocate(env: &Env, summary: &Summary, to: &Path) -> Result<Relocated, Error> {
     let to = folder(to)?;
     if Path::new(&summary.workspace) == to {
         return Ok(Relocated::Unchanged);
     }
     // The folder is checked again: another process may have moved the session before the lease was
     // acquired.
-    let interlude = BetweenRuns::acquire(world, summary).await?;
+    let interlude = BetweenRuns::acquire(env, summary).await?;
     let created = interlude.state.created.as_ref();
     let created = created.expect("a session that is here was created");
     if Path::new(&created.workspace) == to {
@@ -107,9 +107,9 @@ pub(crate) fn check_workspace_exists(
 
 /// The current folder of a session that once worked in `folder`; `folder` itself if it never did,
 /// or if that is unknown.
-pub(crate) async fn current_folder(world: &Env, session: SessionId, folder: &str) -> PathBuf {
+pub(crate) async fn current_folder(env: &Env, session: SessionId, folder: &str) -> PathBuf {
     let same = PathBuf::from(folder);
-    let Ok(summary) = world.store.summary(session).await else {
+    let Ok(summary) = env.store.summary(session).await else {
         return same;
     };
     if summary.workspace == folder {
@@ -117,7 +117,7 @@ pub(crate) async fn current_folder(world: &Env, session: SessionId, folder: &str
     }
     let mut worked = false;
     let start = Head::genesis(session);
-    let read = history::read_events(world, session, start, |entry| {
+    let read = history::read_events(env, session, start, |entry| {
         worked |= match &entry.event {
             Event::SessionCreated(event) => event.workspace == folder,
             Event::SessionMoved(event) => event.workspace == folder,

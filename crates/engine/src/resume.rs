@@ -4,7 +4,7 @@
 //! chooses the spec (the edited file or the recorded copy), checks the workspace for drift, applies
 //! the user's overrides, and starts the next run. It refuses before anything is written, so that a
 //! refused resume leaves nothing behind but a run number. Which resume strategy a CLI agent uses is
-//! decided in [`crate::flow`] when the step runs.
+//! decided in [`crate::runner`] when the step runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub(crate) enum Replacement {
 pub(crate) fn strategies_above(best: Option<Strategy>) -> Vec<Strategy> {
     let best = best.unwrap_or(Strategy::Native);
     let above = Strategy::ALL.iter().copied();
-    above.take_while(|rung| *rung != best).collect()
+    above.take_while(|strategy| *strategy != best).collect()
 }
 
 /// The provider of a replacement: an agent of the spec, or a CLI agent, by name.
@@ -117,7 +117,7 @@ pub(crate) fn replacement_provider(workflow: &Workflow, name: &str) -> Result<Pr
 
 /// Resumes a session.
 pub async fn resume(
-    world: &Env,
+    env: &Env,
     summary: Summary,
     options: Options,
     observer: Arc<dyn Observer>,
@@ -126,17 +126,17 @@ pub async fn resume(
     if summary.kind == Kind::Chat {
         let audience = chat::Audience::Absent;
         return Box::pin(chat::resume(
-            world, &summary, options, audience, observer, stop_token,
+            env, &summary, options, audience, observer, stop_token,
         ))
         .await;
     }
     check_resumable(&summary)?;
-    let lease = lease::acquire(world, &summary).await?;
-    let (world, run_start) = match prepare(world, &summary, lease.run, options, &*observer).await {
+    let lease = lease::acquire(env, &summary).await?;
+    let (env, run_start) = match prepare(env, &summary, lease.run, options, &*observer).await {
         Ok(begun) => begun,
         Err(error) => {
             // Nothing was written, so nothing is left behind but a run number.
-            let _ = world.store.release(summary.id, lease.run).await;
+            let _ = env.store.release(summary.id, lease.run).await;
             return Err(error);
         }
     };
@@ -144,14 +144,14 @@ pub async fn resume(
     if lost && run_start.workflow.checkpoints.on.contains(&Trigger::Crash) {
         // A checkpoint of what the lost run left behind, before this run changes anything.
         Box::pin(checkpointer::take_checkpoint(
-            &world,
+            &env,
             run_start.session,
             Trigger::Crash,
             &*observer,
         ))
         .await;
     }
-    Box::pin(run::execute(&world, run_start, observer, stop_token)).await
+    Box::pin(run::execute(&env, run_start, observer, stop_token)).await
 }
 
 /// Refuses a session whose status cannot be resumed.
@@ -169,15 +169,15 @@ pub(crate) fn check_resumable(summary: &Summary) -> Result<(), Error> {
 /// Prepares the next run under the acquired lease: state, spec, agents and overrides. Writes no
 /// events.
 pub(crate) async fn prepare(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     run: segno_core::journal::Run,
     options: Options,
     observer: &dyn Observer,
 ) -> Result<(Env, RunStart), Error> {
     let session = summary.id;
-    let spec_file = start_reading_spec(world, session).await?;
-    let (state, finished) = history::load_verified(world, session).await?;
+    let spec_file = start_reading_spec(env, session).await?;
+    let (state, finished) = history::load_verified(env, session).await?;
     // Checked again under the lease: the session may have ended in between.
     check_resumable(&Summary {
         status: state.status,
@@ -185,19 +185,11 @@ pub(crate) async fn prepare(
     })?;
     let mut spec = match spec_file {
         Some(spec_file) => {
-            let spec_file = spec_file.finish(world, &state).await;
-            choose_spec(
-                world,
-                summary,
-                &state,
-                spec_file,
-                options.on_change,
-                observer,
-            )
-            .await?
+            let spec_file = spec_file.finish(env, &state).await;
+            choose_spec(env, summary, &state, spec_file, options.on_change, observer).await?
         }
         None => ChosenSpec {
-            workflow: recorded_spec(world, session, &state).await?,
+            workflow: recorded_spec(env, session, &state).await?,
             event: None,
         },
     };
@@ -227,10 +219,10 @@ pub(crate) async fn prepare(
     relocate::check_workspace_exists(summary, &spec.workflow, &created.workspace)?;
     let spec_path = Path::new(&created.spec_path);
     let notice = |message: &str| observer.notice(message);
-    let (world, secrets) = world.for_workflow(&spec.workflow, spec_path, &notice);
+    let (env, secrets) = env.for_workflow(&spec.workflow, spec_path, &notice);
     let workspace = Path::new(&created.workspace);
     let preparing = Agents::prepare(
-        &world,
+        &env,
         &spec.workflow,
         &secrets,
         spec_path,
@@ -239,7 +231,7 @@ pub(crate) async fn prepare(
     );
     let agents = preparing.await?;
     if options.on_drift != OnDrift::Accept && state.workspace_status.is_some() {
-        let status = reconcile::workspace_status(&world, workspace, None).await;
+        let status = reconcile::workspace_status(&env, workspace, None).await;
         let drift = plan::drift_since_last_run(&state, &status).unwrap_or_default();
         if !drift.is_empty() && options.on_drift == OnDrift::Refuse {
             return Err(Error::WorkspaceDrifted {
@@ -258,16 +250,11 @@ pub(crate) async fn prepare(
     if let Some(stopped) = &state.stopped
         && let Some(reason) = &stopped.reason
     {
-        let age = format_duration(world.clock.now().since(stopped.at));
+        let age = format_duration(env.clock.now().since(stopped.at));
         observer.notice(&format!("stopped {age} ago: {reason}"));
     }
     let with = match &options.agent {
-        Some(name) => Some(resolve_replacement(
-            &world,
-            &spec.workflow,
-            spec_path,
-            name,
-        )?),
+        Some(name) => Some(resolve_replacement(&env, &spec.workflow, spec_path, name)?),
         None => None,
     };
     let overrides = ResumeOverrides {
@@ -282,7 +269,7 @@ pub(crate) async fn prepare(
         Some(OnLimit::Pause) => spec::OnLimit::Pause,
         Some(OnLimit::RetryNow) | None => patience.on_limit,
     };
-    let mut opening: Vec<Event> = vec![world.run_started()];
+    let mut opening: Vec<Event> = vec![env.run_started()];
     opening.extend(steps::unknown_step_events(&state));
     opening.extend(spec.event);
     let run_start = RunStart {
@@ -298,7 +285,7 @@ pub(crate) async fn prepare(
         overrides,
         exchange: None,
     };
-    Ok((world, run_start))
+    Ok((env, run_start))
 }
 
 /// Refuses overrides that would have no effect.
@@ -333,7 +320,7 @@ fn check_overrides_apply(
 
 /// The replacement that `--with` names.
 fn resolve_replacement(
-    world: &Env,
+    env: &Env,
     workflow: &Workflow,
     spec_path: &Path,
     name: &str,
@@ -343,7 +330,7 @@ fn resolve_replacement(
         return Ok(Replacement::Agent(name.to_owned()));
     }
     let folder = spec_path.parent().unwrap_or(Path::new("."));
-    match world.drivers.driver(&provider, folder)? {
+    match env.drivers.driver(&provider, folder)? {
         AgentDriver::CliAgent(cli_agent) => Ok(Replacement::Program(cli_agent)),
         AgentDriver::Stateless(_) | AgentDriver::Model(_) => Err(Error::NoSuchAgent {
             agent: name.to_owned(),
@@ -366,10 +353,10 @@ struct SpecReading {
 
 impl SpecReading {
     /// The content of the spec file; read again if the session was moved since it started.
-    async fn finish(self, world: &Env, state: &State) -> Result<(String, Workflow), Error> {
+    async fn finish(self, env: &Env, state: &State) -> Result<(String, Workflow), Error> {
         let read = self.reading.await.expect("reading a spec ends");
         match state.created.as_ref().map(|it| Path::new(&it.spec_path)) {
-            Some(now) if now != self.path => read_spec(world, now),
+            Some(now) if now != self.path => read_spec(env, now),
             _ => read,
         }
     }
@@ -378,8 +365,8 @@ impl SpecReading {
 /// Starts to read the spec file. For a long chain that takes as long as reading the journal, so
 /// both happen at once. The path is the one recorded at the start, which is almost always still
 /// right. `None` if the session was started without a file.
-async fn start_reading_spec(world: &Env, session: SessionId) -> Result<Option<SpecReading>, Error> {
-    let path = match world.store.event(session, Seq(1)).await?.event {
+async fn start_reading_spec(env: &Env, session: SessionId) -> Result<Option<SpecReading>, Error> {
+    let path = match env.store.event(session, Seq(1)).await?.event {
         Event::SessionCreated(created) => PathBuf::from(created.spec_path),
         other => {
             return Err(Error::InvalidJournal {
@@ -391,15 +378,15 @@ async fn start_reading_spec(world: &Env, session: SessionId) -> Result<Option<Sp
     if path.as_os_str().is_empty() {
         return Ok(None);
     }
-    let (world, from) = (world.clone(), path.clone());
-    let reading = tokio::task::spawn_blocking(move || read_spec(&world, &from));
+    let (env, from) = (env.clone(), path.clone());
+    let reading = tokio::task::spawn_blocking(move || read_spec(&env, &from));
     Ok(Some(SpecReading { path, reading }))
 }
 
 /// Chooses the spec to resume with: the file as it is now, or the recorded copy. The recorded
 /// digest tells whether the file was edited; the notice names the steps that the edit changes.
 async fn choose_spec(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     state: &State,
     spec_file: Result<(String, Workflow), Error>,
@@ -418,7 +405,7 @@ async fn choose_spec(
         }
         spec_file => spec_file,
     };
-    let kept = recorded_spec(world, summary.id, state).await?;
+    let kept = recorded_spec(env, summary.id, state).await?;
     if on_change == OnChange::Pinned {
         return Ok(unchanged(kept));
     }
@@ -437,8 +424,8 @@ async fn choose_spec(
         .created
         .as_ref()
         .map_or("", |created| &created.spec_path);
-    let (env, _) = world.for_workflow(&workflow, Path::new(spec_path), &|_| {});
-    let alike = spec::parse(&env.redactor.redact(&text));
+    let (spec_env, _) = env.for_workflow(&workflow, Path::new(spec_path), &|_| {});
+    let alike = spec::parse(&spec_env.redactor.redact(&text));
     let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
     let named: Vec<String> = changes.iter().map(describe).collect();
     if on_change == OnChange::Fail {
@@ -463,7 +450,7 @@ async fn choose_spec(
     observer.notice(&format!(
         "{path} was edited since this session last ran; it changes {what}; {then}",
     ));
-    let (spec, _) = journal::redact_and_store(world, &text).await?;
+    let (spec, _) = journal::redact_and_store(env, &text).await?;
     let steps = changes.into_iter().map(|change| change.path).collect();
     let event = SpecChanged {
         spec,
@@ -487,11 +474,11 @@ fn describe(change: &StepChange) -> String {
 
 /// The spec as the journal recorded it, with secrets redacted.
 pub(crate) async fn recorded_spec(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     state: &State,
 ) -> Result<Workflow, Error> {
-    let entry = world.store.event(session, state.spec_seq).await?;
+    let entry = env.store.event(session, state.spec_seq).await?;
     let digest = state.spec_digest.unwrap_or_else(|| Digest::of(&[]));
     let unusable = |reason: String| Error::InvalidStoredSpec {
         session,
@@ -502,13 +489,13 @@ pub(crate) async fn recorded_spec(
         .event
         .text()
         .ok_or_else(|| unusable(format!("record {} has none", state.spec_seq)))?;
-    let text = journal::load_text(world, text).await?;
+    let text = journal::load_text(env, text).await?;
     spec::parse(&text).map_err(|problems| unusable(problems.to_string()))
 }
 
 /// The newest resumable session of a workspace that has no active run.
-pub async fn newest(world: &Env, workspace: &Path) -> Result<Summary, Error> {
-    let mut found = resumable_sessions(world, workspace).await?;
+pub async fn newest(env: &Env, workspace: &Path) -> Result<Summary, Error> {
+    let mut found = resumable_sessions(env, workspace).await?;
     found.pop().ok_or_else(|| Error::NothingToResume {
         workspace: workspace.to_owned(),
     })
@@ -516,12 +503,12 @@ pub async fn newest(world: &Env, workspace: &Path) -> Result<Summary, Error> {
 
 /// The newest resumable session without an active run that `request` would start again: the same
 /// spec, workspace, variables and artifact folder, and the same name if one is given.
-pub async fn unfinished(world: &Env, request: &Request) -> Result<Option<Summary>, Error> {
-    let (text, workflow) = read_spec(world, &request.spec)?;
-    let (env, _) = world.for_workflow(&workflow, &request.spec, &|_| {});
-    let variables = start::bind(&env, &workflow, request, &|_| {})?;
+pub async fn unfinished(env: &Env, request: &Request) -> Result<Option<Summary>, Error> {
+    let (text, workflow) = read_spec(env, &request.spec)?;
+    let (spec_env, _) = env.for_workflow(&workflow, &request.spec, &|_| {});
+    let variables = start::bind(&spec_env, &workflow, request, &|_| {})?;
     let digest = Some(Digest::of(text.as_bytes()));
-    for summary in resumable_sessions(world, &request.workspace)
+    for summary in resumable_sessions(env, &request.workspace)
         .await?
         .into_iter()
         .rev()
@@ -533,7 +520,7 @@ pub async fn unfinished(world: &Env, request: &Request) -> Result<Option<Summary
         if !named || summary.spec_digest != digest {
             continue;
         }
-        let created = history::load_state(world, summary.id).await?.created;
+        let created = history::load_state(env, summary.id).await?.created;
         let alike = |created: &Created| {
             created.variables == variables && Path::new(&created.out) == request.out
         };
@@ -547,19 +534,16 @@ pub async fn unfinished(world: &Env, request: &Request) -> Result<Option<Summary
 /// The resumable sessions of a workspace that have no active run, least recently updated first. A
 /// damaged session is an error: it may be the one that the user means, and starting over costs
 /// money.
-pub(crate) async fn resumable_sessions(
-    world: &Env,
-    workspace: &Path,
-) -> Result<Vec<Summary>, Error> {
+pub(crate) async fn resumable_sessions(env: &Env, workspace: &Path) -> Result<Vec<Summary>, Error> {
     let mut found = Vec::new();
-    for summary in world.store.list().await? {
+    for summary in env.store.list().await? {
         let summary = summary?;
         let open = summary.status.is_resumable() && !summary.status.is_archived();
         if Path::new(&summary.workspace) != workspace || !open {
             continue;
         }
-        let lease = world.store.lease(summary.id).await?;
-        if lease::effective_status(world, &summary, &lease) != Status::Running {
+        let lease = env.store.lease(summary.id).await?;
+        if lease::effective_status(env, &summary, &lease) != Status::Running {
             found.push(summary);
         }
     }

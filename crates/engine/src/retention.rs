@@ -52,20 +52,20 @@ impl Default for Retention {
 /// the ones above the limit, and the ones that are too old. While the session exists, also in the
 /// trash, its newest checkpoint stays, and so do those of its end and of its failures.
 pub async fn outdated(
-    world: &Env,
+    env: &Env,
     session: Option<&Summary>,
     retention: Retention,
 ) -> Result<(Vec<Manifest>, usize), Error> {
-    let (all, _) = list(world, session).await?;
+    let (all, _) = list(env, session).await?;
     let mut existing: BTreeSet<SessionId> = BTreeSet::new();
-    for found in world.store.list().await? {
+    for found in env.store.list().await? {
         // An unreadable session may own any checkpoint, so the error ends the command.
         existing.insert(found?.id);
     }
-    for found in world.store.list_trash().await? {
+    for found in env.store.list_trash().await? {
         existing.insert(found?.session);
     }
-    let selected = select_outdated(&all, &existing, retention, world.clock.now());
+    let selected = select_outdated(&all, &existing, retention, env.clock.now());
     Ok((selected, all.len()))
 }
 
@@ -97,21 +97,21 @@ fn select_outdated(
 }
 
 /// Marks checkpoints as pruned. They can be restored until they are deleted.
-pub async fn prune(world: &Env, manifests: &[Manifest]) -> Result<(), Error> {
-    let pruned = Some(world.clock.now());
+pub async fn prune(env: &Env, manifests: &[Manifest]) -> Result<(), Error> {
+    let pruned = Some(env.clock.now());
     for manifest in manifests {
         let manifest = Manifest {
             pruned,
             ..manifest.clone()
         };
-        put_manifest(world, &manifest).await?;
+        put_manifest(env, &manifest).await?;
     }
     Ok(())
 }
 
 /// The checkpoints that are pruned and not yet deleted, oldest first.
-pub async fn pruned(world: &Env) -> Result<Vec<Manifest>, Error> {
-    let all = world.store.list_checkpoints(None).await?;
+pub async fn pruned(env: &Env) -> Result<Vec<Manifest>, Error> {
+    let all = env.store.list_checkpoints(None).await?;
     // `checkpoint::list` reports unreadable manifests; here they are skipped.
     let readable = all.into_iter().filter_map(Result::ok);
     Ok(readable
@@ -120,45 +120,44 @@ pub async fn pruned(world: &Env) -> Result<Vec<Manifest>, Error> {
 }
 
 /// Restores pruned checkpoints.
-pub async fn restore(world: &Env, manifests: &[Manifest]) -> Result<(), Error> {
+pub async fn restore(env: &Env, manifests: &[Manifest]) -> Result<(), Error> {
     for manifest in manifests {
         let manifest = Manifest {
             pruned: None,
             ..manifest.clone()
         };
-        put_manifest(world, &manifest).await?;
+        put_manifest(env, &manifest).await?;
     }
     Ok(())
 }
 
 /// The checkpoints that were pruned so long ago that [`sweep`] deletes them.
-pub async fn deletable(world: &Env) -> Result<Vec<Manifest>, Error> {
-    let now = world.clock.now();
-    let mut pruned = pruned(world).await?;
+pub async fn deletable(env: &Env) -> Result<Vec<Manifest>, Error> {
+    let now = env.clock.now();
+    let mut pruned = pruned(env).await?;
     pruned.retain(|manifest| {
         let since = manifest.pruned.unwrap_or(now);
-        now.since(since) > world.retention.restore_within
+        now.since(since) > env.retention.restore_within
     });
     Ok(pruned)
 }
 
 /// Deletes checkpoints that were pruned long ago, and snapshot data that no checkpoint references.
 /// Recently written data stays for `grace`, because a capture may be about to reference it (P8).
-pub async fn sweep(world: &Env, grace: Duration) -> Result<Swept, Error> {
-    let now = world.clock.now();
-    for manifest in deletable(world).await? {
+pub async fn sweep(env: &Env, grace: Duration) -> Result<Swept, Error> {
+    let now = env.clock.now();
+    for manifest in deletable(env).await? {
         // The remote first: if the deletion there fails, the checkpoint is still here, and the next
         // sweep retries.
-        remote::delete_announcement(world, &manifest).await?;
-        world
-            .store
+        remote::delete_announcement(env, &manifest).await?;
+        env.store
             .delete_checkpoint(manifest.session, manifest.id)
             .await?;
     }
     // A capture writes its manifest shortly after its snapshot, so recent snapshots stay.
     let before = now.before(grace.max(LONGEST_TO_MANIFEST));
     // It is unknown what a damaged manifest references, so a damaged manifest ends the sweep.
-    let kept: Result<Vec<Manifest>, _> = world
+    let kept: Result<Vec<Manifest>, _> = env
         .store
         .list_checkpoints(None)
         .await?
@@ -166,53 +165,53 @@ pub async fn sweep(world: &Env, grace: Duration) -> Result<Swept, Error> {
         .collect();
     let kept = kept?;
     let mut named: Vec<Digest> = kept.iter().flat_map(Manifest::snapshots).collect();
-    named.extend(adopted_transcripts(world).await?);
-    Ok(world.snapshots.sweep(named, before, grace).await?)
+    named.extend(adopted_transcripts(env).await?);
+    Ok(env.snapshots.sweep(named, before, grace).await?)
 }
 
 /// The transcript copies that sessions were adopted from, including sessions in the trash. An
 /// unreadable session may reference a copy, so its error ends the sweep.
-async fn adopted_transcripts(world: &Env) -> Result<Vec<Digest>, Error> {
+async fn adopted_transcripts(env: &Env) -> Result<Vec<Digest>, Error> {
     let mut sessions = Vec::new();
-    for found in world.store.list().await? {
+    for found in env.store.list().await? {
         let summary = found?;
         if summary.kind == Kind::Agent {
             sessions.push(summary.id);
         }
     }
-    for found in world.store.list_trash().await? {
+    for found in env.store.list_trash().await? {
         sessions.push(found?.session);
     }
-    let mut papers = forked_transcripts(world).await?;
+    let mut attachments = forked_transcripts(env).await?;
     for session in sessions {
-        let state = history::load_state(world, session).await?;
-        papers.extend(state.imported.map(|adopted| adopted.attachments));
-        papers.extend(state.forked.and_then(|forked| forked.attachments));
+        let state = history::load_state(env, session).await?;
+        attachments.extend(state.imported.map(|adopted| adopted.attachments));
+        attachments.extend(state.forked.and_then(|forked| forked.attachments));
     }
-    Ok(papers)
+    Ok(attachments)
 }
 
 /// The transcript copies that forks continue with. A fork names its copy in the third event of its
 /// journal.
-async fn forked_transcripts(world: &Env) -> Result<Vec<Digest>, Error> {
+async fn forked_transcripts(env: &Env) -> Result<Vec<Digest>, Error> {
     let third = Seq(3);
-    let mut papers = Vec::new();
-    for summary in world.store.list().await? {
+    let mut attachments = Vec::new();
+    for summary in env.store.list().await? {
         let summary = summary?;
         if summary.head.seq < third {
             continue;
         }
-        if let Event::SessionForked(forked) = world.store.event(summary.id, third).await?.event {
-            papers.extend(forked.attachments);
+        if let Event::SessionForked(forked) = env.store.event(summary.id, third).await?.event {
+            attachments.extend(forked.attachments);
         }
     }
-    Ok(papers)
+    Ok(attachments)
 }
 
 /// The disk space of all checkpoints, if it is above the limit.
-pub async fn bytes_over_limit(world: &Env) -> Result<Option<u64>, Error> {
-    let room = world.snapshots.total_size().await?;
-    Ok((room > world.retention.max_bytes).then_some(room))
+pub async fn bytes_over_limit(env: &Env) -> Result<Option<u64>, Error> {
+    let room = env.snapshots.total_size().await?;
+    Ok((room > env.retention.max_bytes).then_some(room))
 }
 
 #[cfg(test)]

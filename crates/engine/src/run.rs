@@ -98,7 +98,7 @@ impl RunStart {
 /// Runs a session until it ends or stops. Every outcome is journaled, except by a fenced run: that
 /// one must not write any more.
 pub(crate) async fn execute(
-    world: &Env,
+    env: &Env,
     start: RunStart,
     observer: Arc<dyn Observer>,
     stop_token: StopToken,
@@ -122,9 +122,9 @@ pub(crate) async fn execute(
         .expect("a session that runs was created");
     let unfinished = steps::unfinished_steps(&state);
     let open_questions = state.questions.clone();
-    let budget = Budget::new(workflow.budgets(), &state, Arc::clone(&world.clock));
+    let budget = Budget::new(workflow.budgets(), &state, Arc::clone(&env.clock));
     let tracer = Tracer::begin(
-        world,
+        env,
         &workflow,
         session,
         run,
@@ -136,21 +136,21 @@ pub(crate) async fn execute(
         None => observer,
     };
     let (checkpointer, checkpoint_task) =
-        Checkpointer::start(world, &workflow.checkpoints, session, observer);
+        Checkpointer::start(env, &workflow.checkpoints, session, observer);
     let observer = Arc::clone(&checkpointer) as Arc<dyn Observer>;
-    let (pen, writer) = Writer::new(world, session, run, state, Arc::clone(&observer));
+    let (journal, writer) = Writer::new(env, session, run, state, Arc::clone(&observer));
     let answers = Answers::default();
     let unit = match &workflow.pattern {
         Pattern::Plan(_) => "task",
         _ => "step",
     };
-    let flow = Runner {
-        env: world.clone(),
+    let runner = Runner {
+        env: env.clone(),
         session,
         name: name.clone(),
         run,
         workspace: PathBuf::from(&created.workspace),
-        journal: pen.clone(),
+        journal: journal.clone(),
         observer,
         stop_token: stop_token.clone(),
         finished,
@@ -163,7 +163,7 @@ pub(crate) async fn execute(
         slots: Semaphore::new(workflow.runtime.max_parallel),
         budget,
         context_full: workflow.context_full,
-        auto_pause: AutoPause::new(workflow.pauses, unit, Arc::clone(&world.clock)),
+        auto_pause: AutoPause::new(workflow.pauses, unit, Arc::clone(&env.clock)),
         remembers: workflow.has_memory,
         compaction: workflow.context.compaction.clone(),
         notes: workflow.context.notes.clone().map(NotesFile::new),
@@ -180,38 +180,38 @@ pub(crate) async fn execute(
         inbox_read_at: Mutex::default(),
         failing: AtomicBool::new(false),
     };
-    let opened = journal_opening(world, &flow, opening).await;
+    let opened = journal_opening(env, &runner, opening).await;
     let lease_keeper = tokio::spawn(lease::keep_lease(
-        world.clone(),
+        env.clone(),
         session,
         run,
-        pen.clone(),
+        journal.clone(),
         stop_token.clone(),
         workflow.pauses.within,
-        Arc::clone(&flow.observer),
+        Arc::clone(&runner.observer),
     ));
     let result = match opened {
-        Ok(()) => run_pattern(&flow, &workflow).await,
+        Ok(()) => run_pattern(&runner, &workflow).await,
         Err(error) => Err(error),
     };
-    let ended = journal_end(world, &flow, &stop_token, lease_keeper, result).await;
+    let ended = journal_end(env, &runner, &stop_token, lease_keeper, result).await;
     let (saved, state) = (
-        *flow.saved.lock().unwrap_or_else(PoisonError::into_inner),
-        pen.state(),
+        *runner.saved.lock().unwrap_or_else(PoisonError::into_inner),
+        journal.state(),
     );
-    let reader = reader(&flow, &workflow);
-    let observer = Arc::clone(&flow.observer);
-    drop((flow, pen));
+    let reader = reader(&runner, &workflow);
+    let observer = Arc::clone(&runner.observer);
+    drop((runner, journal));
     let _ = writer.await;
     checkpointer.close(checkpoint_task).await;
     if let Some((tracer, sender)) = tracer {
-        tracer.close(world, sender).await;
+        tracer.close(env, sender).await;
     }
     // Reading must not exceed a budget that is used up.
     let spent = matches!(ended, Err(Error::Budget { .. }));
     if let Some(reader) = reader.filter(|_| ended.is_err() && !spent) {
         // The pause is already durable: the extraction may take its time, fail, or be cancelled.
-        extraction::extract(world, session, &state, &reader, &stop_token, &*observer).await;
+        extraction::extract(env, session, &state, &reader, &stop_token, &*observer).await;
     }
     let output = ended?;
     Ok(Outcome {
@@ -225,48 +225,48 @@ pub(crate) async fn execute(
 }
 
 /// The agent that extracts notes from the conversation, where the spec names one.
-fn reader(flow: &Runner, workflow: &Workflow) -> Option<Reader> {
+fn reader(runner: &Runner, workflow: &Workflow) -> Option<Reader> {
     let reading = workflow.handoff.as_ref()?;
-    let (speaker, price) = flow.agents.speaker_and_price(&reading.reader)?;
+    let (driver, price) = runner.agents.speaker_and_price(&reading.reader)?;
     Some(Reader {
         agent: reading.reader.clone(),
-        speaker,
+        driver,
         price,
         within: reading.within,
-        workspace: flow.workspace.clone(),
+        workspace: runner.workspace.clone(),
     })
 }
 
 /// Journals the start of the run, together with the notes that were added while no run was active,
 /// so that the first agent already sees them.
-async fn journal_opening(world: &Env, flow: &Runner, mut opening: Vec<Event>) -> Result<(), Error> {
-    let (memos, taken) = notes::inbox_notes(world, flow.session).await?;
-    opening.extend(memos);
+async fn journal_opening(env: &Env, runner: &Runner, mut opening: Vec<Event>) -> Result<(), Error> {
+    let (notes, taken) = notes::inbox_notes(env, runner.session).await?;
+    opening.extend(notes);
     if !opening.is_empty() {
-        flow.journal.write_and_consume(opening, taken).await?;
+        runner.journal.write_and_consume(opening, taken).await?;
     }
     Ok(())
 }
 
 /// Runs the workflow's pattern, or answers the chat message, and writes the artifacts.
-async fn run_pattern(flow: &Runner, workflow: &Workflow) -> Result<String, Error> {
-    if let Some(exchange) = &flow.exchange {
-        return exchange.run(flow).await;
+async fn run_pattern(runner: &Runner, workflow: &Workflow) -> Result<String, Error> {
+    if let Some(exchange) = &runner.exchange {
+        return exchange.run(runner).await;
     }
-    let ending = patterns::run(flow, &workflow.pattern).await?;
+    let ending = patterns::run(runner, &workflow.pattern).await?;
     // Everything up to here is durable before an artifact claims that it is done.
-    flow.journal.flush().await?;
-    artifacts::write(flow, workflow, &ending).await?;
+    runner.journal.flush().await?;
+    artifacts::write(runner, workflow, &ending).await?;
     match ending.last {
-        Some(last) => Ok(flow.text(last).await?.to_string()),
+        Some(last) => Ok(runner.text(last).await?.to_string()),
         None => Ok(String::new()),
     }
 }
 
 /// Journals how the run ended.
 async fn journal_end(
-    world: &Env,
-    flow: &Runner,
+    env: &Env,
+    runner: &Runner,
     stop_token: &StopToken,
     lease_keeper: JoinHandle<()>,
     result: Result<String, Error>,
@@ -278,26 +278,26 @@ async fn journal_end(
         lease_keeper.abort();
         return result;
     }
-    let cli_agents = flow.agents.has_cli_agents() || flow.overrides.with.is_some();
+    let cli_agents = runner.agents.has_cli_agents() || runner.overrides.with.is_some();
     let seen = if cli_agents && result.is_err() {
-        drift::to_recorded(&reconcile::workspace_status(world, &flow.workspace, None).await)
+        drift::to_recorded(&reconcile::workspace_status(env, &runner.workspace, None).await)
     } else {
         None
     };
     // The lease keeper must stop first, so that each inbox message is consumed once.
     lease_keeper.abort();
     let _ = lease_keeper.await;
-    let _ = flow.journal.flush().await;
+    let _ = runner.journal.flush().await;
     // The end of the run consumes the requests that arrived too late to take effect.
     let (mut events, mut taken): (Vec<Event>, _) = (Vec::new(), Vec::new());
-    for (number, message) in world.store.pending(flow.session).await.unwrap_or_default() {
+    for (number, message) in env.store.pending(runner.session).await.unwrap_or_default() {
         match message {
             // An answer stays in the inbox until its question consumes it.
             InboxMessage::Answer { .. } => continue,
             InboxMessage::Stop(asked) => {
-                stop_token.request_stop(Stop::from_inbox(asked, &world.redactor))
+                stop_token.request_stop(Stop::from_inbox(asked, &env.redactor))
             }
-            memo => events.extend(notes::to_event(world, memo)),
+            note => events.extend(notes::to_event(env, note)),
         }
         taken.push(number);
     }
@@ -305,21 +305,21 @@ async fn journal_end(
     let result = match (result, &asked) {
         // A user who cancels a session is not interested in the failure of its last step.
         (Err(_), Some(stop @ Stop::Requested(asked))) if asked.status == Status::Cancelled => {
-            Err(flow.stop_error(stop.clone()))
+            Err(runner.stop_error(stop.clone()))
         }
         (result, _) => result,
     };
     let (status, error) = match &result {
         Ok(_) => {
-            let idle = flow
+            let idle = runner
                 .exchange
                 .as_ref()
                 .map(|exchange| exchange.idle_status());
             (idle.unwrap_or(Status::Completed), None)
         }
         Err(Error::Stopped { status, .. }) => {
-            if let (Some(exchange), Status::Waiting) = (&flow.exchange, status) {
-                events.push(exchange.stopped_event(flow).await);
+            if let (Some(exchange), Status::Waiting) = (&runner.exchange, status) {
+                events.push(exchange.stopped_event(runner).await);
             }
             if let Some(Stop::Requested(asked)) = asked {
                 events.push(asked.into());
@@ -329,12 +329,12 @@ async fn journal_end(
         Err(Error::WaitingForHuman { .. }) => (Status::Waiting, None),
         Err(
             error @ (Error::Budget { .. } | Error::ContextFull { .. } | Error::Suspended { .. }),
-        ) => (Status::Paused, Some(failure(world, error))),
-        Err(error) => (Status::Failed, Some(failure(world, error))),
+        ) => (Status::Paused, Some(failure(env, error))),
+        Err(error) => (Status::Failed, Some(failure(env, error))),
     };
     events.extend(seen.map(Event::from));
     events.push(RunEnded { status, error }.into());
-    match (flow.journal.close(events, taken).await, result) {
+    match (runner.journal.close(events, taken).await, result) {
         // P14: a run whose end is not durable has not succeeded.
         (Err(error), Ok(_)) => Err(error.into()),
         (Err(error), Err(_)) if error.kind() == Kind::Fenced => Err(error.into()),
@@ -342,9 +342,9 @@ async fn journal_end(
     }
 }
 
-fn failure(world: &Env, error: &Error) -> Failure {
+fn failure(env: &Env, error: &Error) -> Failure {
     Failure {
         kind: error.code().to_owned(),
-        message: world.redactor.redact(&error.to_string()).into_owned(),
+        message: env.redactor.redact(&error.to_string()).into_owned(),
     }
 }

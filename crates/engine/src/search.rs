@@ -63,12 +63,12 @@ pub struct SearchResult {
 
 /// Searches for a text. Calls `progress` with the number of searched sessions, and of all sessions.
 pub async fn search(
-    world: &Env,
+    env: &Env,
     query: &Query,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<SearchResult, Error> {
     let (mut sessions, mut damaged) = (Vec::new(), Vec::new());
-    for found in world.store.list().await? {
+    for found in env.store.list().await? {
         match found {
             Ok(summary) => sessions.push(summary),
             Err(error) => damaged.push(error),
@@ -89,7 +89,7 @@ pub async fn search(
         count: 0,
     };
     for (done, summary) in (1..).zip(&sessions) {
-        match newest.search_session(world, summary).await {
+        match newest.search_session(env, summary).await {
             Err(Error::Store(error @ StoreError::Damaged { .. })) => damaged.push(error),
             other => other?,
         }
@@ -140,18 +140,18 @@ struct NewestMatches<'a> {
 }
 
 impl NewestMatches<'_> {
-    async fn search_session(&mut self, world: &Env, summary: &Summary) -> Result<(), Error> {
+    async fn search_session(&mut self, env: &Env, summary: &Summary) -> Result<(), Error> {
         let mut head = Head::genesis(summary.id);
         let mut agents = BTreeMap::new();
         loop {
-            let page = world.store.read(summary.id, head, PAGE).await?;
+            let page = env.store.read(summary.id, head, PAGE).await?;
             let full = page.len() == PAGE;
             for entry in page {
                 head = entry.head();
                 if let Event::StepStarted(event) = &entry.event {
                     agents.insert(event.path.clone(), event.agent.clone());
                 }
-                self.read(world, summary, &agents, &entry).await?;
+                self.read(env, summary, &agents, &entry).await?;
             }
             if !full {
                 return Ok(());
@@ -162,7 +162,7 @@ impl NewestMatches<'_> {
     /// Searches one event of a journal.
     async fn read(
         &mut self,
-        world: &Env,
+        env: &Env,
         summary: &Summary,
         agents: &BTreeMap<Path, String>,
         entry: &JournalEvent,
@@ -175,7 +175,7 @@ impl NewestMatches<'_> {
             return Ok(());
         }
         let long_text = match entry.event.text() {
-            Some(text) => journal::load_text(world, text).await?,
+            Some(text) => journal::load_text(env, text).await?,
             None => String::new(),
         };
         let place = MessageLocation {
@@ -234,9 +234,12 @@ fn snippet(text: &str, needle: &str) -> Option<String> {
     // The lower-case form of a letter can have another length, so the offset is counted letter by
     // letter.
     let mut passed = 0;
-    let begin = text.char_indices().find(|(_, letter)| {
+    let begin = text.char_indices().find(|(_, announcement)| {
         let here = passed >= place;
-        passed += letter.to_lowercase().map(char::len_utf8).sum::<usize>();
+        passed += announcement
+            .to_lowercase()
+            .map(char::len_utf8)
+            .sum::<usize>();
         here
     });
     let begin = begin.map_or(text.len(), |(at, _)| at);

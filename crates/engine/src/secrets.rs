@@ -24,14 +24,14 @@ pub(crate) struct Secrets {
 impl Secrets {
     /// Reads the secrets that `workflow` declares; `folder` holds the spec. A missing secret is an
     /// error only where it is inserted.
-    fn read(world: &Env, workflow: &Workflow, folder: &Path) -> Self {
+    fn read(env: &Env, workflow: &Workflow, folder: &Path) -> Self {
         let declared = workflow.environment.secrets.clone();
         let mut values = BTreeMap::new();
         for secret in &declared {
             let value = match &secret.source {
-                Source::Variable(name) => world.drivers.variable(name),
+                Source::Variable(name) => env.drivers.variable(name),
                 Source::File(path) => {
-                    let bytes = world.disk.read(&folder.join(path), MAX_FILE_BYTES).ok();
+                    let bytes = env.disk.read(&folder.join(path), MAX_FILE_BYTES).ok();
                     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
                     text.map(|text| text.trim().to_owned())
                 }
@@ -126,10 +126,10 @@ impl Env {
         }
         let values: Vec<_> = secrets.values.clone().into_iter().collect();
         let personal = workflow.guardrails.pii_redaction;
-        let world = Self {
+        let env = Self {
             redactor: Arc::new(self.redactor.with_secrets(&values, personal)),
             ..self.clone()
         };
-        (world, secrets)
+        (env, secrets)
     }
 }

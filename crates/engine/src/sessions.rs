@@ -28,13 +28,13 @@ pub struct ListedSession {
 }
 
 /// All sessions, newest first, and the errors of unreadable ones.
-pub async fn list(world: &Env) -> Result<(Vec<ListedSession>, Vec<StoreError>), Error> {
+pub async fn list(env: &Env) -> Result<(Vec<ListedSession>, Vec<StoreError>), Error> {
     let (mut listed, mut damaged) = (Vec::new(), Vec::new());
-    for found in world.store.list().await? {
+    for found in env.store.list().await? {
         match found {
-            Ok(summary) => match world.store.lease(summary.id).await {
+            Ok(summary) => match env.store.lease(summary.id).await {
                 Ok(lease) => listed.push(ListedSession {
-                    status: lease::effective_status(world, &summary, &lease),
+                    status: lease::effective_status(env, &summary, &lease),
                     summary,
                     lease,
                 }),
@@ -49,14 +49,14 @@ pub async fn list(world: &Env) -> Result<(Vec<ListedSession>, Vec<StoreError>), 
 /// The sessions of a list in which all work waits for the end of a rate limit. Skips unreadable
 /// sessions.
 pub async fn suspensions(
-    world: &Env,
+    env: &Env,
     listed: &[ListedSession],
 ) -> HashMap<SessionId, (Path, Suspension)> {
-    let now = world.clock.now();
+    let now = env.clock.now();
     let mut found = HashMap::new();
     for listed in listed.iter().filter(|listed| listed.status.is_resumable()) {
         let session = listed.summary.id;
-        let Ok(state) = history::load_state(world, session).await else {
+        let Ok(state) = history::load_state(env, session).await else {
             continue;
         };
         if let Some((path, suspension)) = state.suspended(now) {
@@ -67,18 +67,18 @@ pub async fn suspensions(
 }
 
 /// The newest session with this workspace. Skips unreadable sessions.
-pub async fn newest_in(world: &Env, folder: &Folder) -> Result<Option<Summary>, Error> {
-    let mut readable = world.store.list().await?.into_iter().flatten();
+pub async fn newest_in(env: &Env, folder: &Folder) -> Result<Option<Summary>, Error> {
+    let mut readable = env.store.list().await?.into_iter().flatten();
     Ok(readable.find(|summary| Folder::new(&summary.workspace) == folder))
 }
 
 /// Resolves a session reference: an id, a name, or the beginning of either.
-pub async fn find(world: &Env, reference: &str) -> Result<Summary, Error> {
-    if let Some(discarded) = in_trash(world, reference).await? {
+pub async fn find(env: &Env, reference: &str) -> Result<Summary, Error> {
+    if let Some(discarded) = in_trash(env, reference).await? {
         return Err(discarded);
     }
     if let Ok(session) = reference.parse::<SessionId>() {
-        return match world.store.summary(session).await {
+        return match env.store.summary(session).await {
             Err(StoreError::NoSession(_)) => Err(Error::NoSuchSession {
                 reference: reference.to_owned(),
             }),
@@ -86,7 +86,7 @@ pub async fn find(world: &Env, reference: &str) -> Result<Summary, Error> {
         };
     }
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
-    for found in world.store.list().await? {
+    for found in env.store.list().await? {
         match found {
             Ok(summary) => all.push(summary),
             Err(error) => damaged.push(error),
@@ -124,7 +124,7 @@ pub async fn find(world: &Env, reference: &str) -> Result<Summary, Error> {
 
 /// `Error::InTrash`, if the session with this whole id or name is in the trash and no other session
 /// has the name.
-async fn in_trash(world: &Env, reference: &str) -> Result<Option<Error>, Error> {
+async fn in_trash(env: &Env, reference: &str) -> Result<Option<Error>, Error> {
     let id = reference.parse::<SessionId>().ok();
     let means = |found: &TrashedSession| {
         id == Some(found.session)
@@ -133,7 +133,7 @@ async fn in_trash(world: &Env, reference: &str) -> Result<Option<Error>, Error> 
                 .as_ref()
                 .is_some_and(|name| name.as_str() == reference)
     };
-    let trashed = match world.store.list_trash().await {
+    let trashed = match env.store.list_trash().await {
         // An unreadable trash does not prevent finding readable sessions.
         Err(error) if error.kind() == ErrorKind::Damaged => return Ok(None),
         other => other?,
@@ -146,7 +146,7 @@ async fn in_trash(world: &Env, reference: &str) -> Result<Option<Error>, Error> 
             .as_ref()
             .is_ok_and(|listed| listed.name.as_str() == reference)
     };
-    if id.is_none() && world.store.list().await?.iter().any(named) {
+    if id.is_none() && env.store.list().await?.iter().any(named) {
         return Ok(None);
     }
     Ok(Some(Error::InTrash {
@@ -203,13 +203,13 @@ pub enum StepStatus {
 }
 
 /// Reads a session, and verifies every event.
-pub async fn show(world: &Env, summary: Summary) -> Result<SessionDetails, Error> {
-    let lease = world.store.lease(summary.id).await?;
+pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, Error> {
+    let lease = env.store.lease(summary.id).await?;
     let mut state = State::empty(summary.id);
     let mut steps: Vec<StepDetails> = Vec::new();
     let mut indexes = HashMap::new();
     let mut conversations = conversations::Collector::default();
-    history::read_events(world, summary.id, state.head, |entry| {
+    history::read_events(env, summary.id, state.head, |entry| {
         conversations.apply(&entry.event);
         if let Some((path, _)) = entry.event.step() {
             let index = *indexes.entry(path.clone()).or_insert_with(|| {
@@ -237,7 +237,7 @@ pub async fn show(world: &Env, summary: Summary) -> Result<SessionDetails, Error
             })
     })
     .await?;
-    let standing = lease::effective_status(world, &summary, &lease);
+    let standing = lease::effective_status(env, &summary, &lease);
     if standing != Status::Running {
         // No run is left to finish the step.
         for step in steps
@@ -255,7 +255,7 @@ pub async fn show(world: &Env, summary: Summary) -> Result<SessionDetails, Error
         },
         state,
         steps,
-        conversations: conversations.finish(world).await?,
+        conversations: conversations.finish(env).await?,
     })
 }
 
@@ -300,13 +300,13 @@ fn apply_event(step: &mut StepDetails, event: &Event) {
 /// Completed sessions stay with `keep_completed`. Resumable sessions stay unless `unfinished` is
 /// set.
 pub async fn outdated(
-    world: &Env,
+    env: &Env,
     age: Duration,
     keep_completed: bool,
     unfinished: bool,
 ) -> Result<Vec<ListedSession>, Error> {
-    let now = world.clock.now();
-    let (listed, _) = list(world).await?;
+    let now = env.clock.now();
+    let (listed, _) = list(env).await?;
     let goes = |listed: &ListedSession| {
         let status = listed.status;
         let chosen = match status {

@@ -44,12 +44,12 @@ pub struct Request {
 
 /// Reads and validates a spec, and inlines the files that it refers to: the returned text is
 /// self-contained.
-pub fn read_spec(world: &Env, path: &Path) -> Result<(String, Workflow), Error> {
+pub fn read_spec(env: &Env, path: &Path) -> Result<(String, Workflow), Error> {
     let unreadable = |reason: String| Error::Unreadable {
         path: path.to_owned(),
         reason,
     };
-    let bytes = world
+    let bytes = env
         .disk
         .read(path, MAX_SPEC_BYTES)
         .map_err(|error| unreadable(error.to_string()))?;
@@ -59,7 +59,7 @@ pub fn read_spec(world: &Env, path: &Path) -> Result<(String, Workflow), Error> 
     let missing = std::cell::RefCell::new(None);
     let files = |name: &str| {
         let file = folder.join(name);
-        let bytes = world.disk.read(&file, MAX_SPEC_BYTES).map_err(|error| {
+        let bytes = env.disk.read(&file, MAX_SPEC_BYTES).map_err(|error| {
             let reason = error.to_string();
             missing.replace(Some((file, reason.clone())));
             reason
@@ -77,19 +77,19 @@ pub fn read_spec(world: &Env, path: &Path) -> Result<(String, Workflow), Error> 
 }
 
 pub async fn start(
-    world: &Env,
+    env: &Env,
     request: Request,
     observer: Arc<dyn Observer>,
     stop_token: StopToken,
 ) -> Result<Outcome, Error> {
-    let (text, workflow) = read_spec(world, &request.spec)?;
-    start_parsed(world, text, workflow, request, observer, stop_token).await
+    let (text, workflow) = read_spec(env, &request.spec)?;
+    start_parsed(env, text, workflow, request, observer, stop_token).await
 }
 
 /// Starts a session from a spec that is already read. If the spec has no file, `request.spec` is
 /// empty.
 pub(crate) async fn start_parsed(
-    world: &Env,
+    env: &Env,
     text: String,
     workflow: Workflow,
     request: Request,
@@ -97,10 +97,10 @@ pub(crate) async fn start_parsed(
     stop_token: StopToken,
 ) -> Result<Outcome, Error> {
     let notice = |message: &str| observer.notice(message);
-    let (world, secrets) = &world.for_workflow(&workflow, &request.spec, &notice);
-    let variables = bind(world, &workflow, &request, &notice)?;
+    let (env, secrets) = &env.for_workflow(&workflow, &request.spec, &notice);
+    let variables = bind(env, &workflow, &request, &notice)?;
     let preparing = Agents::prepare(
-        world,
+        env,
         &workflow,
         secrets,
         &request.spec,
@@ -109,18 +109,18 @@ pub(crate) async fn start_parsed(
     );
     let agents = preparing.await?;
     artifacts::check_paths(
-        world,
+        env,
         &Templates::new(),
         &workflow.artifacts,
         &variables,
         &request.out,
         request.force,
     )?;
-    let (spec, _) = journal::redact_and_store(world, &text).await?;
+    let (spec, _) = journal::redact_and_store(env, &text).await?;
 
     let mut entropy = [0; 10];
-    world.random.fill(&mut entropy);
-    let session = SessionId::new(world.clock.now(), entropy);
+    env.random.fill(&mut entropy);
+    let session = SessionId::new(env.clock.now(), entropy);
     let created = SessionCreated {
         name: request
             .name
@@ -140,10 +140,10 @@ pub(crate) async fn start_parsed(
         Some(_) => Naming::Given,
         None => Naming::Numbered,
     };
-    let creating = create(world, session, created, Vec::new(), naming, &*observer);
+    let creating = create(env, session, created, Vec::new(), naming, &*observer);
     let (name, state) = creating.await?;
     let run_start = RunStart::first(session, name, workflow, agents, state);
-    Box::pin(run::execute(world, run_start, observer, stop_token)).await
+    Box::pin(run::execute(env, run_start, observer, stop_token)).await
 }
 
 /// A path as text for the journal. A path that is not UTF-8 is refused, because a lossy copy would
@@ -159,7 +159,7 @@ pub(crate) fn path_text(path: &Path) -> Result<String, Error> {
 /// The variables, with values redacted that look like secrets: they are journaled, and a later run
 /// must compute with the same values (P7, P12).
 pub(crate) fn bind(
-    world: &Env,
+    env: &Env,
     workflow: &Workflow,
     request: &Request,
     notice: &dyn Fn(&str),
@@ -171,7 +171,7 @@ pub(crate) fn bind(
         })?;
     for (name, value) in &mut variables {
         let before = value.clone();
-        world.redactor.redact_json(value);
+        env.redactor.redact_json(value);
         if *value != before {
             notice(&format!(
                 "variable `{name}` looks like a secret and was replaced by a placeholder; hand secrets to agents through the environment"
@@ -192,7 +192,7 @@ pub(crate) enum Naming {
 
 /// Creates the session with its first events. `opening` follows the start of the first run.
 pub(crate) async fn create(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     created: SessionCreated,
     opening: Vec<Event>,
@@ -201,18 +201,18 @@ pub(crate) async fn create(
 ) -> Result<(Name, State), Error> {
     let workspace = PathBuf::from(&created.workspace);
     let created = SessionCreated {
-        commit: world.snapshots.head_commit(workspace).await,
+        commit: env.snapshots.head_commit(workspace).await,
         ..created
     };
-    let (base_name, at) = (created.name.clone(), world.clock.now());
+    let (base_name, at) = (created.name.clone(), env.clock.now());
     for number in 1.. {
         let name = base_name.numbered(number);
-        let owner = world.processes.current();
+        let owner = env.processes.current();
         let first = SessionCreated {
             name: name.clone(),
             ..created.clone()
         };
-        let begun = [first.into(), world.run_started()];
+        let begun = [first.into(), env.run_started()];
         let events = begun.into_iter().chain(opening.iter().cloned());
         let mut state = State::empty(session);
         let (expected, mut records, mut entries) = (state.head, Vec::new(), Vec::new());
@@ -243,7 +243,7 @@ pub(crate) async fn create(
             status: Status::Running,
             spec_digest: state.spec_digest,
             workspace: None,
-            lease: LeaseUpdate::Renew(world.ttl),
+            lease: LeaseUpdate::Renew(env.ttl),
             cached_state: None,
             handled_messages: Vec::new(),
         };
@@ -254,10 +254,10 @@ pub(crate) async fn create(
             kind: created.session_kind,
             workspace,
             owner,
-            ttl: world.ttl,
+            ttl: env.ttl,
             batch,
         };
-        match world.store.create(new).await {
+        match env.store.create(new).await {
             Err(StoreError::NameTaken(_)) if naming == Naming::Numbered => {}
             Err(error) => return Err(error.into()),
             Ok(_) => {

@@ -425,7 +425,7 @@ impl Tracer {
     /// Starts to send the spans of `run`; `None` if this session is not sampled. `finished` steps
     /// were done before.
     pub(crate) fn begin(
-        world: &Env,
+        env: &Env,
         workflow: &Workflow,
         session: SessionId,
         run: Run,
@@ -437,18 +437,18 @@ impl Tracer {
         trace.finished = finished;
         trace.run = Some(OpenRun {
             number: run,
-            start: world.clock.now(),
+            start: env.clock.now(),
         });
         if !trace.is_sampled(policy.ratio) {
             return None;
         }
         let (queue, mut spans) = mpsc::channel(QUEUE);
-        let (id, world, notices) = (trace.id(), world.clone(), Arc::clone(&inner));
+        let (id, env, notices) = (trace.id(), env.clone(), Arc::clone(&inner));
         let sender = tokio::spawn(async move {
             let (mut batch, mut reported) = (Vec::new(), false);
             while spans.recv_many(&mut batch, 512).await > 0 {
-                let body = otlp(&policy, world.version, &id, &batch);
-                let sent = world.exporter.export(policy.endpoint.as_deref(), &body);
+                let body = otlp(&policy, env.version, &id, &batch);
+                let sent = env.exporter.export(policy.endpoint.as_deref(), &body);
                 // One notice is enough.
                 if let Err(reason) = sent.await
                     && !std::mem::replace(&mut reported, true)
@@ -467,7 +467,7 @@ impl Tracer {
     }
 
     /// Sends the remaining spans, with a time limit.
-    pub(crate) async fn close(&self, world: &Env, mut sender: JoinHandle<()>) {
+    pub(crate) async fn close(&self, env: &Env, mut sender: JoinHandle<()>) {
         drop(
             self.queue
                 .lock()
@@ -476,7 +476,7 @@ impl Tracer {
         );
         tokio::select! {
             _ = &mut sender => {}
-            () = world.clock.sleep(FLUSH_TIMEOUT) => sender.abort(),
+            () = env.clock.sleep(FLUSH_TIMEOUT) => sender.abort(),
         }
     }
 }

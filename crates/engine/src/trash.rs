@@ -44,8 +44,8 @@ impl Target {
 }
 
 /// Resolves a session to delete. A damaged session is found by its whole id only.
-pub async fn target(world: &Env, reference: &str) -> Result<Target, Error> {
-    match (sessions::find(world, reference).await, reference.parse()) {
+pub async fn target(env: &Env, reference: &str) -> Result<Target, Error> {
+    match (sessions::find(env, reference).await, reference.parse()) {
         (Ok(summary), _) => Ok(Target::Readable(summary)),
         (Err(Error::Store(error)), Ok(session)) if error.kind() == Kind::Damaged => {
             Ok(Target::Damaged(session, error))
@@ -55,15 +55,15 @@ pub async fn target(world: &Env, reference: &str) -> Result<Target, Error> {
 }
 
 /// Moves a session to the trash, unless a run holds it.
-pub async fn move_to_trash(world: &Env, target: &Target) -> Result<(), Error> {
+pub async fn move_to_trash(env: &Env, target: &Target) -> Result<(), Error> {
     let session = target.id();
-    let seen = match world.store.lease(session).await {
+    let seen = match env.store.lease(session).await {
         Ok(lease) => Some(lease),
         Err(error) if error.kind() == Kind::Damaged => None,
         Err(error) => return Err(error.into()),
     };
     if let Some(lease) = &seen
-        && lease::verdict(world, lease) == LeaseDecision::Held
+        && lease::verdict(env, lease) == LeaseDecision::Held
     {
         let name = target.name().cloned();
         return Err(Error::DeleteWhileRunning {
@@ -71,7 +71,7 @@ pub async fn move_to_trash(world: &Env, target: &Target) -> Result<(), Error> {
             name: name.unwrap_or_else(|| Name::sanitized(&session.to_string())),
         });
     }
-    Ok(world.store.discard(session, seen).await?)
+    Ok(env.store.discard(session, seen).await?)
 }
 
 /// A session in the trash.
@@ -95,12 +95,12 @@ pub(crate) fn name(discarded: &TrashedSession) -> Name {
 }
 
 /// The sessions in the trash, newest first, and the errors of unreadable ones.
-pub async fn list(world: &Env) -> Result<(Vec<TrashItem>, Vec<StoreError>), Error> {
+pub async fn list(env: &Env) -> Result<(Vec<TrashItem>, Vec<StoreError>), Error> {
     let (mut trashed, mut damaged) = (Vec::new(), Vec::new());
-    for found in world.store.list_trash().await? {
+    for found in env.store.list_trash().await? {
         match found {
             Ok(discarded) => {
-                let mut summary = world.store.summary(discarded.session).await.ok();
+                let mut summary = env.store.summary(discarded.session).await.ok();
                 if let Some(summary) = &mut summary
                     && summary.status == Status::Running
                 {
@@ -116,8 +116,8 @@ pub async fn list(world: &Env) -> Result<(Vec<TrashItem>, Vec<StoreError>), Erro
 }
 
 /// Resolves a reference to a session in the trash.
-pub async fn find(world: &Env, reference: &str) -> Result<TrashedSession, Error> {
-    let all: Vec<TrashedSession> = world
+pub async fn find(env: &Env, reference: &str) -> Result<TrashedSession, Error> {
+    let all: Vec<TrashedSession> = env
         .store
         .list_trash()
         .await?
@@ -146,14 +146,14 @@ pub async fn find(world: &Env, reference: &str) -> Result<TrashedSession, Error>
 /// Restores a session from the trash, and returns its name. If the name is taken and was not
 /// requested, a number is appended.
 pub async fn restore(
-    world: &Env,
+    env: &Env,
     discarded: &TrashedSession,
     wanted: Option<Name>,
 ) -> Result<Name, Error> {
     let family = wanted.clone().unwrap_or_else(|| name(discarded));
     for number in 1.. {
         let name = family.numbered(number);
-        match world
+        match env
             .store
             .restore(discarded.session, Some(name.clone()))
             .await
@@ -166,9 +166,9 @@ pub async fn restore(
 }
 
 /// The sessions that have been in the trash for at least `keep`.
-pub async fn expired(world: &Env, keep: Duration) -> Result<Vec<TrashItem>, Error> {
-    let now = world.clock.now();
-    let (mut trashed, _) = list(world).await?;
+pub async fn expired(env: &Env, keep: Duration) -> Result<Vec<TrashItem>, Error> {
+    let now = env.clock.now();
+    let (mut trashed, _) = list(env).await?;
     trashed.retain(|trashed| now.since(trashed.discarded.at) >= keep);
     Ok(trashed)
 }
@@ -181,16 +181,16 @@ pub enum Sweep {
 }
 
 /// Deletes blobs that no session references, including sessions in the trash.
-pub async fn sweep(world: &Env) -> Result<Sweep, Error> {
-    let mut before = world.clock.now().before(GRACE);
+pub async fn sweep(env: &Env) -> Result<Sweep, Error> {
+    let mut before = env.clock.now().before(GRACE);
     let mut sessions = Vec::new();
-    for found in world.store.list().await? {
+    for found in env.store.list().await? {
         match found {
             Ok(summary) => sessions.push(summary.id),
             Err(error) => return Ok(Sweep::Skipped(error.into())),
         }
     }
-    for found in world.store.list_trash().await? {
+    for found in env.store.list_trash().await? {
         match found {
             Ok(discarded) => sessions.push(discarded.session),
             Err(error) => return Ok(Sweep::Skipped(error.into())),
@@ -198,7 +198,7 @@ pub async fn sweep(world: &Env) -> Result<Sweep, Error> {
     }
     let mut kept = BTreeSet::new();
     for session in sessions {
-        match collect_blobs(world, session, &mut kept).await {
+        match collect_blobs(env, session, &mut kept).await {
             Ok(Some(since)) => before = before.min(since),
             Ok(None) => {}
             Err(error) if matches!(error.kind(), Kind::Damaged | Kind::Invalid) => {
@@ -207,25 +207,25 @@ pub async fn sweep(world: &Env) -> Result<Sweep, Error> {
             Err(error) => return Err(error),
         }
     }
-    Ok(Sweep::Done(world.store.sweep(kept, before).await?))
+    Ok(Sweep::Done(env.store.sweep(kept, before).await?))
 }
 
 /// Adds the blobs that a session references. Returns since when a live owner holds the session:
 /// blobs that it has put since then may not be referenced yet, however long that takes (P15).
 async fn collect_blobs(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     kept: &mut BTreeSet<segno_core::digest::Digest>,
 ) -> Result<Option<Timestamp>, Error> {
-    let lease = world.store.lease(session).await?;
-    history::read_events(world, session, Head::genesis(session), |entry| {
+    let lease = env.store.lease(session).await?;
+    history::read_events(env, session, Head::genesis(session), |entry| {
         if let Some(Text::Blob { blob, .. }) = entry.event.text() {
             kept.insert(*blob);
         }
         Ok(())
     })
     .await?;
-    let is_alive = |owner| world.processes.liveness(owner) != Liveness::Gone;
+    let is_alive = |owner| env.processes.liveness(owner) != Liveness::Gone;
     Ok(lease
         .owner
         .as_ref()

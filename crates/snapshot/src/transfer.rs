@@ -218,14 +218,14 @@ impl SnapshotStore {
     }
 
     /// The files of a snapshot that [`Vault::keep`] has made.
-    pub fn papers(&self, snapshot: Digest) -> Result<Vec<(String, Vec<u8>)>, Error> {
-        let mut papers = BTreeMap::new();
+    pub fn attachments(&self, snapshot: Digest) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let mut attachments = BTreeMap::new();
         for entry in self.list(snapshot)? {
             if let (Kind::File { .. }, Some(name)) = (&entry.kind, entry.path.to_str()) {
-                papers.insert(name.to_owned(), self.read(snapshot, &entry.path)?);
+                attachments.insert(name.to_owned(), self.read(snapshot, &entry.path)?);
             }
         }
-        Ok(papers.into_iter().collect())
+        Ok(attachments.into_iter().collect())
     }
 }
 

@@ -262,7 +262,7 @@ impl CheckpointFiles {
         let path = self.path(session, checkpoint);
         let folder = path.parent().unwrap_or(&self.root);
         let removed = self.disk.remove(&path).and_then(|()| {
-            point(Point::CheckpointAfterForget);
+            point(Point::CheckpointAfterDelete);
             if folder.is_dir() {
                 self.disk.sync_folder(folder)?;
             }

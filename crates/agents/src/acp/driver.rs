@@ -70,7 +70,7 @@ impl Acp {
         &self,
         env: &[(String, String)],
         folder: &Path,
-        conduct: AccessMode,
+        access: AccessMode,
     ) -> Result<Connection, Error> {
         let config = ConnectionConfig {
             guard: self.guard.clone(),
@@ -79,7 +79,7 @@ impl Acp {
                 silence: SILENCE,
                 ..Limits::default()
             },
-            policy: self.permissions.restricted_to(conduct).into(),
+            policy: self.permissions.restricted_to(access).into(),
             files: Files::Closed,
         };
         Ok(Connection::open(&self.argv, env, folder, config).await?)

@@ -72,7 +72,7 @@ pub(super) struct Fold<'a> {
     /// What the session had cost before: agents report the total of the session.
     before: Cost,
     usage: Usage,
-    gauge: Option<ContextUsage>,
+    context_usage: Option<ContextUsage>,
 }
 
 impl<'a> Fold<'a> {
@@ -86,7 +86,7 @@ impl<'a> Fold<'a> {
             waiting: None,
             before,
             usage: Usage::default(),
-            gauge: None,
+            context_usage: None,
         }
     }
 
@@ -264,10 +264,10 @@ impl<'a> Fold<'a> {
 
     fn context(&mut self, used: u64, size: u64, cost: Option<&Money>) {
         let window = Some(size).filter(|size| *size > 0);
-        let gauge = ContextUsage { used, window };
-        if self.gauge != Some(gauge) {
-            self.gauge = Some(gauge);
-            self.listener.on_event(Event::Context(gauge));
+        let context_usage = ContextUsage { used, window };
+        if self.context_usage != Some(context_usage) {
+            self.context_usage = Some(context_usage);
+            self.listener.on_event(Event::Context(context_usage));
         }
         if let Some(cost) = cost.and_then(dollars) {
             self.usage.cost = Cost(cost.0.saturating_sub(self.before.0));

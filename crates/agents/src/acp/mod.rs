@@ -1,7 +1,7 @@
 //! Agents that speak the Agent Client Protocol over their stdin and stdout: one line of JSON for
 //! each message, in both directions.
 //!
-//! A [`Connection`] is a program below a process guard ([`warden`](crate::command::warden)):
+//! A [`Connection`] is a program below a process guard ([`guard`](crate::command::warden)):
 //! nothing that it started outlives it. Its owner sends one request at a time, and receives the
 //! agent's updates while it works: a [`Turn`] is a running prompt, a [`Replay`] an earlier session
 //! that is being loaded. No task runs in the background, so an agent that sends faster than its

@@ -36,7 +36,7 @@ pub(super) struct Stream<'a> {
     pending_usage: Usage,
     /// The message that was counted last.
     last_counted: Option<String>,
-    gauge: Option<ContextUsage>,
+    context_usage: Option<ContextUsage>,
     window: Window,
     /// The last result.
     last: Option<Object>,
@@ -63,7 +63,7 @@ impl<'a> Stream<'a> {
             reported_usage: Usage::default(),
             pending_usage: Usage::default(),
             last_counted: None,
-            gauge: None,
+            context_usage: None,
             window,
             last: None,
             resets_at: None,
@@ -144,7 +144,7 @@ impl<'a> Stream<'a> {
                 .on_event(Event::Usage(self.reported_usage + self.pending_usage));
         }
         if *thread == Thread::Main {
-            self.gauge(ContextUsage {
+            self.context_usage(ContextUsage {
                 used: tokens.sum(),
                 window: self.window.size_for(self.model()),
             });
@@ -155,10 +155,10 @@ impl<'a> Stream<'a> {
         self.model.as_deref().or(self.facts.model.as_deref())
     }
 
-    fn gauge(&mut self, gauge: ContextUsage) {
-        if self.gauge != Some(gauge) {
-            self.gauge = Some(gauge);
-            self.listener.on_event(Event::Context(gauge));
+    fn context_usage(&mut self, context_usage: ContextUsage) {
+        if self.context_usage != Some(context_usage) {
+            self.context_usage = Some(context_usage);
+            self.listener.on_event(Event::Context(context_usage));
         }
     }
 
@@ -218,10 +218,10 @@ impl<'a> Stream<'a> {
                 .as_u64()
         });
         self.window.reported = window.or(self.window.reported);
-        if let Some(gauge) = self.gauge {
-            self.gauge(ContextUsage {
+        if let Some(context_usage) = self.context_usage {
+            self.context_usage(ContextUsage {
                 window: self.window.size_for(self.model()),
-                ..gauge
+                ..context_usage
             });
         }
         self.last = Some(record);

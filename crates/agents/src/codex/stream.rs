@@ -164,10 +164,10 @@ impl<'a> Stream<'a> {
         if let Some(total) = counts.total.filter(|_| counts.total != before.total) {
             self.report_usage(total);
         }
-        if let Some(gauge) = counts.context.filter(|_| counts.context != before.context) {
+        if let Some(context_usage) = counts.context.filter(|_| counts.context != before.context) {
             self.listener.on_event(Event::Context(ContextUsage {
-                window: self.window.or(gauge.window),
-                ..gauge
+                window: self.window.or(context_usage.window),
+                ..context_usage
             }));
         }
     }

@@ -193,7 +193,9 @@ mod tests {
     }
 
     fn used(counts: TokenCounts) -> Option<(u64, Option<u64>)> {
-        counts.context.map(|gauge| (gauge.used, gauge.window))
+        counts
+            .context
+            .map(|context_usage| (context_usage.used, context_usage.window))
     }
 
     #[test]

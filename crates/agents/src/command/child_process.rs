@@ -15,7 +15,7 @@ use tokio::process::{self, Child};
 use super::output::{self, Sink};
 use super::protocol::{Input, SpawnRequest, Status};
 
-/// How a process guard is started: a program that calls [`warden::main`](super::warden::main).
+/// How a process guard is started: a program that calls [`guard::main`](super::warden::main).
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Preferably an absolute path: it is started in the request's workspace.

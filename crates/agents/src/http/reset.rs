@@ -83,9 +83,9 @@ fn parse_units(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let count: f64 = rest[..digits].parse().ok()?;
-        let letters = &rest[digits..];
-        let end = letters.find(|c: char| !c.is_ascii_alphabetic());
-        let (unit, more) = letters.split_at(end.unwrap_or(letters.len()));
+        let announcements = &rest[digits..];
+        let end = announcements.find(|c: char| !c.is_ascii_alphabetic());
+        let (unit, more) = announcements.split_at(end.unwrap_or(announcements.len()));
         seconds += count
             * match unit {
                 "d" => 86_400.0,

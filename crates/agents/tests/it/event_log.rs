@@ -20,7 +20,9 @@ impl Listener for EventLog {
         let line = match event {
             Event::ConversationId(id) => format!("native {id}"),
             Event::Usage(usage) => format!("usage {} {}", usage.input_tokens, usage.cost.0),
-            Event::Context(gauge) => format!("context {} {:?}", gauge.used, gauge.window),
+            Event::Context(context_usage) => {
+                format!("context {} {:?}", context_usage.used, context_usage.window)
+            }
             Event::Notice(text) => format!("notice {text}"),
             Event::Text(text) => format!("piece {text}"),
             Event::Item(entry) => render(&entry.content),

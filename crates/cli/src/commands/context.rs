@@ -53,9 +53,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let summary = find_session(&env, args.session.as_deref()).await?;
     let whole = resume_context::collect(&env, summary.clone()).await?;
     let wanted = |section| args.section.is_empty() || args.section.contains(&section);
-    let brief = whole.compile().only(wanted);
+    let resume_context = whole.compile().only(wanted);
     if args.edit {
-        let now = whole.edited.clone().unwrap_or_else(|| brief.text());
+        let now = whole
+            .edited
+            .clone()
+            .unwrap_or_else(|| resume_context.text());
         return edit(&env, &summary, &now, whole.edited.is_some()).await;
     }
     if args.json {
@@ -64,9 +67,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "kind": "context",
             "session": summary.id,
             "name": summary.name,
-            "tokens": brief.tokens(),
+            "tokens": resume_context.tokens(),
             "most_tokens": resume_context::MAX_TOKENS,
-            "fragments": brief.fragments,
+            "fragments": resume_context.fragments,
             "edited": whole.edited,
         }));
         return Ok(ExitCode::SUCCESS);
@@ -76,7 +79,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             stderr_line("a person has edited this; `--section` shows what would be compiled");
             stdout_line(&text::sanitize_lines(edited.trim_end()));
         }
-        _ => stdout_line(&text::sanitize_lines(brief.text().trim_end())),
+        _ => stdout_line(&text::sanitize_lines(resume_context.text().trim_end())),
     }
     Ok(ExitCode::SUCCESS)
 }

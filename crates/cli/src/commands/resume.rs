@@ -91,8 +91,8 @@ pub(crate) struct Overrides {
     #[arg(long, value_name = "AGENT")]
     with: Option<String>,
     /// Best resume strategy to use [default: native]
-    #[arg(long, value_enum, value_name = "RUNG")]
-    rung: Option<StrategyArg>,
+    #[arg(long, value_enum, value_name = "STRATEGY")]
+    strategy: Option<StrategyArg>,
     /// Additional message to the agent
     #[arg(long, value_name = "TEXT")]
     say: Option<String>,
@@ -121,9 +121,9 @@ enum StrategyArg {
     /// Continue it after repairing its transcript
     Repaired,
     /// Continue it from a saved copy of its transcript
-    Rehomed,
+    Restored,
     /// Start a new conversation with the resume context
-    Compiled,
+    Summarized,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -163,11 +163,11 @@ impl Overrides {
         Options {
             agent: self.with,
             message: self.say,
-            strategy: self.rung.map(|rung| match rung {
+            strategy: self.strategy.map(|strategy| match strategy {
                 StrategyArg::Native => Strategy::Native,
                 StrategyArg::Repaired => Strategy::Repaired,
-                StrategyArg::Rehomed => Strategy::Restored,
-                StrategyArg::Compiled => Strategy::Summarized,
+                StrategyArg::Restored => Strategy::Restored,
+                StrategyArg::Summarized => Strategy::Summarized,
             }),
             on_drift: match self.on_drift {
                 None | Some(OnDriftArg::Warn) => OnDrift::Warn,

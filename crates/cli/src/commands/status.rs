@@ -62,7 +62,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             line["memos"] = shapes::note_counts(&state.handoff);
             line["contexts"] = state
                 .context_usages()
-                .map(|(path, gauge)| (path.to_string(), shapes::context_usage(gauge)))
+                .map(|(path, context_usage)| {
+                    (path.to_string(), shapes::context_usage(context_usage))
+                })
                 .collect();
             if let Some(plan) = &plan {
                 line["plan"] = plans::shape(plan);
@@ -75,11 +77,17 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             format!("{path} {}", timestamp::suspended(&suspension))
         } else {
             let in_flight = state.in_flight().map(|(path, open)| {
-                let gauge = open.context_usage();
-                match (gauge, gauge.and_then(|gauge| gauge.percent())) {
+                let context_usage = open.context_usage();
+                match (
+                    context_usage,
+                    context_usage.and_then(|context_usage| context_usage.percent()),
+                ) {
                     (_, Some(percent)) => format!("{path}, {percent} % of the context is used"),
-                    (Some(gauge), None) => {
-                        format!("{path}, context {} tokens", text::number(gauge.used))
+                    (Some(context_usage), None) => {
+                        format!(
+                            "{path}, context {} tokens",
+                            text::number(context_usage.used)
+                        )
                     }
                     (None, None) => path.to_string(),
                 }

@@ -284,8 +284,8 @@ impl Snapshots for MachineSnapshots {
         })
     }
 
-    fn put_files(&self, papers: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
-        Box::pin(self.without_progress(move |store| store.keep(&papers)))
+    fn put_files(&self, attachments: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
+        Box::pin(self.without_progress(move |store| store.keep(&attachments)))
     }
 
     fn put_file(

@@ -29,6 +29,6 @@ impl Transfer for MachineSnapshots {
     }
 
     fn attachments(&self, snapshot: Digest) -> Boxed<'_, Result<Attachments, Error>> {
-        Box::pin(self.without_progress(move |store| store.papers(snapshot)))
+        Box::pin(self.without_progress(move |store| store.attachments(snapshot)))
     }
 }

@@ -46,7 +46,7 @@ impl Worktrees for MachineWorktrees {
         run_blocking(move || git_work::diff(&folder, &since, limit))
     }
 
-    fn commit(&self, deed: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>> {
-        run_blocking(move || git_work::commit(&deed))
+    fn commit(&self, operation: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>> {
+        run_blocking(move || git_work::commit(&operation))
     }
 }

@@ -15,7 +15,10 @@ pub(crate) fn summarize(event: &AgentMessages) -> String {
         Text::Blob { bytes, .. } => return format!("says something of {bytes} bytes"),
     };
     let mut parts: Vec<String> = entries.iter().flat_map(describe).collect();
-    if let Some(percent) = event.context.and_then(|gauge| gauge.percent()) {
+    if let Some(percent) = event
+        .context
+        .and_then(|context_usage| context_usage.percent())
+    {
         parts.push(format!("{percent} % of the context is used"));
     }
     if parts.is_empty() {

@@ -255,11 +255,11 @@ pub(crate) fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
 }
 
 /// The context usage of an agent.
-pub(crate) fn context_usage(gauge: ContextUsage) -> Value {
+pub(crate) fn context_usage(context_usage: ContextUsage) -> Value {
     json!({
-        "used": gauge.used,
-        "window": gauge.window,
-        "percent": gauge.percent(),
+        "used": context_usage.used,
+        "window": context_usage.window,
+        "percent": context_usage.percent(),
     })
 }
 
@@ -389,7 +389,7 @@ fn planned(steps: &[StepPlan]) -> Value {
 /// How a CLI agent would be resumed.
 fn strategy_fields(climb: &CliAgentPlan) -> Map<String, Value> {
     let because = climb.plan.rejected.iter();
-    let because = because.map(|(rung, why)| json!({"rung": rung.as_str(), "reason": why}));
+    let because = because.map(|(strategy, why)| json!({"rung": strategy.as_str(), "reason": why}));
     let dollars = |cost: Option<Cost>| json!(cost.map(Cost::usd));
     let estimate = &climb.estimate;
     let Value::Object(line) = json!({
@@ -399,8 +399,8 @@ fn strategy_fields(climb: &CliAgentPlan) -> Map<String, Value> {
         "not": because.collect::<Vec<_>>(),
         "lost": climb.plan.lost,
         "moved_from": climb.moved_from,
-        "context_used": climb.context_usage.map(|gauge| gauge.used),
-        "context_window": climb.context_usage.and_then(|gauge| gauge.window),
+        "context_used": climb.context_usage.map(|context_usage| context_usage.used),
+        "context_window": climb.context_usage.and_then(|context_usage| context_usage.window),
         "tokens": estimate.tokens,
         "tokens_counted": estimate.counted,
         "cost_usd_warm": dollars(estimate.warm),

@@ -8,8 +8,8 @@ use super::text::count;
 const SHOWN: usize = 120;
 
 /// Summarizes a note in one line.
-pub(crate) fn line(memo: &Note) -> String {
-    match memo {
+pub(crate) fn line(note: &Note) -> String {
+    match note {
         Note::Decision(decision) => format!("decision: {}", short(&decision.text)),
         Note::Error(error) => format!("error ({}): {}", error.resolution, short(&error.text)),
         Note::Feedback(feedback) => {
@@ -24,9 +24,9 @@ pub(crate) fn line(memo: &Note) -> String {
 }
 
 /// Renders all fields of a note.
-pub(crate) fn fields(memo: &Note) -> Vec<(&'static str, String)> {
+pub(crate) fn fields(note: &Note) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
-    match memo {
+    match note {
         Note::Decision(decision) => {
             lines.push(("decision", decision.text.clone()));
             lines.push(("about", decision.decision_type.to_string()));
@@ -54,7 +54,7 @@ pub(crate) fn fields(memo: &Note) -> Vec<(&'static str, String)> {
             lines.push(("todo", todo.text.clone()));
             lines.push(("progress", todo.progress.to_string()));
         }
-        Note::Tests(_) | Note::Todos(_) | Note::Files(_) => lines.push(("says", line(memo))),
+        Note::Tests(_) | Note::Todos(_) | Note::Files(_) => lines.push(("says", line(note))),
     }
     lines
 }

@@ -297,13 +297,16 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             let conversation = format!("{} conversation {}", event.program, event.native_id);
             match event.strategy {
                 None => format!("    {} begins {conversation}", event.path),
-                Some(rung @ (Strategy::Summarized | Strategy::Handoff)) => {
+                Some(strategy @ (Strategy::Summarized | Strategy::Handoff)) => {
                     format!(
-                        "    {} goes on in a fresh {conversation} ({rung})",
+                        "    {} goes on in a fresh {conversation} ({strategy})",
                         event.path
                     )
                 }
-                Some(rung) => format!("    {} goes on with {conversation} ({rung})", event.path),
+                Some(strategy) => format!(
+                    "    {} goes on with {conversation} ({strategy})",
+                    event.path
+                ),
             }
         }
         Event::AgentMessages(event) => {
@@ -345,8 +348,8 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
         Event::RunLost(event) => format!("run {} was lost", event.lost),
         Event::ResumeContextEdited(event) => format!("  ✎ {} edits what agents are told", event.by),
         Event::NoteWithdrawn(event) => {
-            let memo = format!("  ✎ {} withdraws {}", event.by, event.note);
-            join(&[&memo, event.reason.as_deref().unwrap_or_default()], ": ")
+            let note = format!("  ✎ {} withdraws {}", event.by, event.note);
+            join(&[&note, event.reason.as_deref().unwrap_or_default()], ": ")
         }
         Event::WorkspaceStatusRecorded(event) => format!(
             "the workspace is on {} with {}",

@@ -148,13 +148,16 @@ fn render_strategy(out: &mut String, climb: &CliAgentPlan) {
             sanitize(before)
         );
     }
-    for (rung, reason) in &climb.plan.rejected {
-        let _ = writeln!(out, "  not {rung}: {}", sanitize(reason));
+    for (strategy, reason) in &climb.plan.rejected {
+        let _ = writeln!(out, "  not {strategy}: {}", sanitize(reason));
     }
     for lost in &climb.plan.lost {
         let _ = writeln!(out, "  lost: {}", sanitize(lost));
     }
-    if let Some(percent) = climb.context_usage.and_then(|gauge| gauge.percent()) {
+    if let Some(percent) = climb
+        .context_usage
+        .and_then(|context_usage| context_usage.percent())
+    {
         let _ = writeln!(out, "  context: {percent} % used");
     }
     let _ = writeln!(out, "  reads {}", estimated(&climb.estimate));

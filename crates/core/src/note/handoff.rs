@@ -176,7 +176,7 @@ struct NewNote<'a> {
 }
 
 impl NewNote<'_> {
-    fn kept<T>(&self, id: Option<NoteId>, memo: T) -> StoredNote<T> {
+    fn kept<T>(&self, id: Option<NoteId>, note: T) -> StoredNote<T> {
         StoredNote {
             id,
             at: self.at,
@@ -187,7 +187,7 @@ impl NewNote<'_> {
             call: self.call.clone(),
             corrected: false,
             withdrawn: None,
-            note: memo,
+            note,
         }
     }
 }
@@ -205,7 +205,7 @@ impl Handoff {
 
     fn add_all(&mut self, event: &NotesWritten, seq: Seq, at: Timestamp, named: bool) {
         for WrittenNote {
-            note: memo,
+            note,
             call,
             corrects,
         } in &event.notes
@@ -218,7 +218,7 @@ impl Handoff {
                 corrects: *corrects,
                 named,
             };
-            match memo.clone() {
+            match note.clone() {
                 Note::Decision(decision) => self.decisions.add(decision, &new_note),
                 Note::Error(trouble) => self.errors.add(trouble, &new_note),
                 Note::Feedback(feedback) => self.feedback.add(feedback, &new_note),
@@ -336,28 +336,28 @@ impl Handoff {
 }
 
 impl<T: NoteContent> NoteList<T> {
-    fn add(&mut self, memo: T, new_note: &NewNote<'_>) {
+    fn add(&mut self, note: T, new_note: &NewNote<'_>) {
         if let Some(corrected) = new_note.corrects
             && corrected.kind == T::KIND
             && let Some(kept) = self.find(corrected.number)
         {
             *kept = StoredNote {
                 corrected: true,
-                ..new_note.kept(kept.id, memo)
+                ..new_note.kept(kept.id, note)
             };
             return;
         }
         let mut standing = self.notes.iter_mut().rev();
         let standing = standing.find(|kept| {
-            kept.withdrawn.is_none() && (kept.note == memo || kept.note.is_updated_by(&memo))
+            kept.withdrawn.is_none() && (kept.note == note || kept.note.is_updated_by(&note))
         });
         // A note of a user takes precedence over what any other source reports.
         if let Some(kept) = standing {
-            if kept.source >= new_note.event.source && kept.note != memo {
+            if kept.source >= new_note.event.source && kept.note != note {
                 let corrected = kept.corrected;
                 *kept = StoredNote {
                     corrected,
-                    ..new_note.kept(kept.id, memo)
+                    ..new_note.kept(kept.id, note)
                 };
             }
             return;
@@ -368,7 +368,7 @@ impl<T: NoteContent> NoteList<T> {
             kind: T::KIND,
             number: self.last,
         });
-        self.notes.push(new_note.kept(id, memo));
+        self.notes.push(new_note.kept(id, note));
         if self.notes.len() > MAX_NOTES {
             let mut settled = self.notes.iter();
             let settled = settled.position(|kept| kept.note.is_resolved());
@@ -382,12 +382,12 @@ mod tests {
     use super::*;
     use crate::note::DecisionType;
 
-    fn written(source: Source, memos: Vec<WrittenNote>) -> NotesWritten {
+    fn written(source: Source, notes: Vec<WrittenNote>) -> NotesWritten {
         NotesWritten {
             source,
             by: "someone".into(),
             path: None,
-            notes: memos,
+            notes,
             read_to: None,
             usage: Usage::default(),
         }
@@ -412,9 +412,9 @@ mod tests {
         })
     }
 
-    fn add(handoff: &mut Handoff, source: Source, memos: Vec<Note>) {
-        let memos = memos.into_iter().map(WrittenNote::from).collect();
-        handoff.add(&written(source, memos), Seq(7), Timestamp(1));
+    fn add(handoff: &mut Handoff, source: Source, notes: Vec<Note>) {
+        let notes = notes.into_iter().map(WrittenNote::from).collect();
+        handoff.add(&written(source, notes), Seq(7), Timestamp(1));
     }
 
     #[test]
@@ -533,11 +533,11 @@ mod tests {
             vec![error("first", "x", Resolution::Unresolved)],
         );
         for n in 0..1000 {
-            let memo = error(&n.to_string(), "x", Resolution::Fixed);
+            let note = error(&n.to_string(), "x", Resolution::Fixed);
             add(
                 &mut handoff,
                 Source::Rule,
-                vec![memo, decision(&n.to_string())],
+                vec![note, decision(&n.to_string())],
             );
             let paths = vec![n.to_string()];
             add(

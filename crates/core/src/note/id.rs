@@ -19,7 +19,7 @@ words! {
 }
 
 impl NoteKind {
-    const fn letter(self) -> char {
+    const fn announcement(self) -> char {
         match self {
             Self::Decision => 'd',
             Self::Error => 'e',
@@ -47,7 +47,7 @@ pub struct InvalidNoteId;
 
 impl fmt::Display for NoteId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}{}", self.kind.letter(), self.number))
+        f.pad(&format!("{}{}", self.kind.announcement(), self.number))
     }
 }
 
@@ -56,8 +56,10 @@ impl FromStr for NoteId {
 
     fn from_str(text: &str) -> Result<Self, InvalidNoteId> {
         let mut rest = text.chars();
-        let letter = rest.next().ok_or(InvalidNoteId)?;
-        let sort = NoteKind::ALL.iter().find(|sort| sort.letter() == letter);
+        let announcement = rest.next().ok_or(InvalidNoteId)?;
+        let sort = NoteKind::ALL
+            .iter()
+            .find(|sort| sort.announcement() == announcement);
         let digits = rest.as_str();
         let plain = !digits.starts_with(['0', '+']);
         match (sort, digits.parse()) {

@@ -234,9 +234,9 @@ pub struct WrittenNote {
 }
 
 impl From<Note> for WrittenNote {
-    fn from(memo: Note) -> Self {
+    fn from(note: Note) -> Self {
         Self {
-            note: memo,
+            note,
             call: None,
             corrects: None,
         }

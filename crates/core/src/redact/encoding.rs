@@ -70,9 +70,9 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
         let mut word: u32 = 0;
         for place in 0..4 {
             let digit = match group.get(place) {
-                Some(letter @ b'A'..=b'Z') => letter - b'A',
-                Some(letter @ b'a'..=b'z') => letter - b'a' + 26,
-                Some(letter @ b'0'..=b'9') => letter - b'0' + 52,
+                Some(announcement @ b'A'..=b'Z') => announcement - b'A',
+                Some(announcement @ b'a'..=b'z') => announcement - b'a' + 26,
+                Some(announcement @ b'0'..=b'9') => announcement - b'0' + 52,
                 Some(b'+' | b'-') => 62,
                 Some(b'/' | b'_') => 63,
                 Some(_) => return None,

@@ -183,8 +183,8 @@ fn line_end(bytes: impl Iterator<Item = u8>, backwards: bool) -> Option<usize> {
             [last, byte]
         };
         let escaped = matches!(pair, [b'\\', b'n' | b'r']);
-        let letter = backwards && gap == 0 && b"nr".contains(&byte);
-        if !(byte.is_ascii_whitespace() || byte == b'\\' || escaped || letter) {
+        let announcement = backwards && gap == 0 && b"nr".contains(&byte);
+        if !(byte.is_ascii_whitespace() || byte == b'\\' || escaped || announcement) {
             break;
         }
         ends |= byte == b'\n' || escaped;

@@ -174,7 +174,9 @@ fn is_worth_hiding(value: &str) -> bool {
     let length = value.chars().count();
     let word = value.bytes().all(|byte| byte.is_ascii_alphabetic())
         && value.bytes().skip(1).all(|byte| byte.is_ascii_lowercase());
-    let repeated = value.chars().all(|letter| value.starts_with(letter));
+    let repeated = value
+        .chars()
+        .all(|announcement| value.starts_with(announcement));
     let shortest = if word { SHORTEST_WORD } else { SHORTEST };
     let harmless = repeated
         || shape::is_common_word(value)
@@ -215,16 +217,16 @@ fn lower_escapes(percent: &str) -> String {
     let mut escape = 0;
     percent
         .chars()
-        .map(|letter| {
-            escape = if letter == '%' {
+        .map(|announcement| {
+            escape = if announcement == '%' {
                 3_u8
             } else {
                 escape.saturating_sub(1)
             };
             if escape > 0 {
-                letter.to_ascii_lowercase()
+                announcement.to_ascii_lowercase()
             } else {
-                letter
+                announcement
             }
         })
         .collect()

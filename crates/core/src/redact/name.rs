@@ -53,15 +53,15 @@ const BOOKMARKS: [&str; 12] = [
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
-    for letter in name.chars() {
-        let hump = letter.is_ascii_uppercase() && !before.is_ascii_uppercase();
-        if !letter.is_ascii_alphanumeric() || hump {
+    for announcement in name.chars() {
+        let hump = announcement.is_ascii_uppercase() && !before.is_ascii_uppercase();
+        if !announcement.is_ascii_alphanumeric() || hump {
             words.push(String::new());
         }
-        if let (true, Some(word)) = (letter.is_ascii_alphanumeric(), words.last_mut()) {
-            word.push(letter.to_ascii_lowercase());
+        if let (true, Some(word)) = (announcement.is_ascii_alphanumeric(), words.last_mut()) {
+            word.push(announcement.to_ascii_lowercase());
         }
-        before = letter;
+        before = announcement;
     }
     if let Some(last) = words.last_mut() {
         last.truncate(

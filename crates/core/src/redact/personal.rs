@@ -55,9 +55,9 @@ fn is_card(number: &str) -> bool {
 
 /// Verifies the check digits of an IBAN.
 fn is_iban(number: &str) -> bool {
-    let letters: Vec<char> = number.chars().filter(|c| *c != ' ').collect();
-    let rotated = letters[4..].iter().chain(&letters[..4]);
-    let rest = rotated.fold(0, |rest, letter| match letter.to_digit(36) {
+    let announcements: Vec<char> = number.chars().filter(|c| *c != ' ').collect();
+    let rotated = announcements[4..].iter().chain(&announcements[..4]);
+    let rest = rotated.fold(0, |rest, announcement| match announcement.to_digit(36) {
         Some(digit) if digit > 9 => (rest * 100 + digit) % 97,
         Some(digit) => (rest * 10 + digit) % 97,
         None => rest,

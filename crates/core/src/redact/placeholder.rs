@@ -33,8 +33,8 @@ pub(super) fn label(name: &str) -> String {
     let mut label: String = name
         .chars()
         .take(LONGEST_NAME)
-        .map(|letter| match letter {
-            'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '.' | '-' => letter,
+        .map(|announcement| match announcement {
+            'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '.' | '-' => announcement,
             _ => '_',
         })
         .collect();

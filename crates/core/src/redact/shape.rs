@@ -86,7 +86,7 @@ pub(super) fn is_wordlike(value: &str) -> bool {
 pub(super) fn is_identifier(value: &str) -> bool {
     is_wordlike(value)
         && value.split(['_', '-', '.', '/', ':']).all(|part| {
-            let word = part.trim_end_matches(|letter: char| letter.is_ascii_digit());
+            let word = part.trim_end_matches(|announcement: char| announcement.is_ascii_digit());
             let digits = part.len() - word.len();
             digits <= 4 && word.bytes().all(|byte| byte.is_ascii_alphabetic())
         })
@@ -129,8 +129,9 @@ pub(super) fn has_all_kinds(value: &str) -> bool {
 pub(super) fn is_encoded_text(value: &str) -> bool {
     encoding::decode_base64(value).is_some_and(|bytes| {
         std::str::from_utf8(&bytes).is_ok_and(|text| {
-            text.chars()
-                .all(|letter| !letter.is_control() || letter.is_ascii_whitespace())
+            text.chars().all(|announcement| {
+                !announcement.is_control() || announcement.is_ascii_whitespace()
+            })
         })
     })
 }

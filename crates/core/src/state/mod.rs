@@ -500,27 +500,27 @@ impl State {
                         .native
                         .take()
                         .filter(|native| native.id == event.native_id);
-                    let (context, mut rungs) = same
+                    let (context, mut strategies) = same
                         .map(|native| (native.context, native.strategies))
                         .unwrap_or_default();
-                    rungs.extend(event.strategy);
+                    strategies.extend(event.strategy);
                     open.native = Some(NativeConversation {
                         program: event.program,
                         id: event.native_id.clone(),
                         folder: event.folder.clone(),
                         context,
-                        strategies: rungs,
+                        strategies,
                         opened: entry.seq,
                     });
                 }
             }
             Event::AgentMessages(event) => {
-                if let (Some(open), Some(gauge)) =
+                if let (Some(open), Some(context_usage)) =
                     (self.open_steps.get_mut(&event.path), event.context)
                     && let Some(native) = &mut open.native
                 {
-                    native.context = Some(gauge);
-                    let window = gauge.window.map(|window| (native.program, window));
+                    native.context = Some(context_usage);
+                    let window = context_usage.window.map(|window| (native.program, window));
                     self.context_windows
                         .extend(window.map(|window| (open.agent.clone(), window)));
                 }

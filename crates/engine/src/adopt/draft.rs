@@ -36,7 +36,7 @@ pub(super) struct Draft {
     program: CliAgentKind,
     native: String,
     file: String,
-    papers: Digest,
+    attachments: Digest,
     input: Text,
     input_digest: Digest,
 }
@@ -45,13 +45,13 @@ impl Draft {
     pub(super) async fn new(
         adoption: &Adoption<'_>,
         about: &TranscriptInfo,
-        papers: Digest,
+        attachments: Digest,
     ) -> Result<Self, Error> {
-        let Adoption { world, request, .. } = adoption;
+        let Adoption { env, request, .. } = adoption;
         let program = request.program;
         let prompt = about.prompt.as_deref().unwrap_or(CONTINUE_PROMPT);
         // P12: the task becomes a variable, and a later run must use the same text.
-        let task = world.redactor.redact(prompt).into_owned();
+        let task = env.redactor.redact(prompt).into_owned();
         let text = text(program);
         let workflow = spec::parse(&text).expect("a spec that is made here can be read");
         let agent = &workflow.agents[program.as_str()];
@@ -62,7 +62,7 @@ impl Draft {
             &task,
         ];
         let input_digest = steps::digest(words, &agent.tools, &[]);
-        let (input, _) = journal::redact_and_store(world, &task).await?;
+        let (input, _) = journal::redact_and_store(env, &task).await?;
         let beside = about.path.parent().unwrap_or(&about.path);
         let folder = match (&request.folder, &about.folder) {
             (Some(folder), _) => start::path_text(folder)?,
@@ -70,7 +70,7 @@ impl Draft {
             (None, None) => start::path_text(beside)?,
         };
         let title = task.lines().map(str::trim).find(|line| !line.is_empty());
-        let (kept, _) = journal::redact_and_store(world, &text).await?;
+        let (kept, _) = journal::redact_and_store(env, &text).await?;
         let created = SessionCreated {
             name: Name::sanitized(title.unwrap_or(program.as_str())),
             session_kind: Kind::Agent,
@@ -88,7 +88,7 @@ impl Draft {
             program,
             native: adoption.native.clone(),
             file: about.path.to_string_lossy().into_owned(),
-            papers,
+            attachments,
             input,
             input_digest,
         })
@@ -138,7 +138,7 @@ impl Draft {
             file: self.file.clone(),
             bytes,
             digest,
-            attachments: self.papers,
+            attachments: self.attachments,
             notes,
         }
         .into()

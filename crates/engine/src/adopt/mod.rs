@@ -53,11 +53,11 @@ pub struct KnownConversations(HashMap<(CliAgentKind, String), Name>);
 
 impl KnownConversations {
     /// Reads all sessions.
-    pub async fn collect(world: &Env) -> Result<Self, Error> {
+    pub async fn collect(env: &Env) -> Result<Self, Error> {
         let mut own = HashMap::new();
         // `sessions::list` reports damaged sessions; here they are skipped.
-        for summary in world.store.list().await?.into_iter().flatten() {
-            let Ok(state) = history::load_state(world, summary.id).await else {
+        for summary in env.store.list().await?.into_iter().flatten() {
+            let Ok(state) = history::load_state(env, summary.id).await else {
                 continue;
             };
             for (id, program) in state.conversations {
@@ -109,13 +109,13 @@ pub enum Outcome {
 
 /// Creates the session of a transcript, or updates it. Can be called again at any time, also after
 /// a kill, and concurrently: each message is added to the session once.
-pub async fn adopt(world: &Env, request: Request) -> Result<Adopted, Error> {
+pub async fn adopt(env: &Env, request: Request) -> Result<Adopted, Error> {
     let program = request.program;
     let nowhere = || Error::ClientUnavailable {
         provider: program.as_str(),
         reason: "nobody knows where its transcripts are".to_owned(),
     };
-    let transcripts = world.drivers.transcripts(program).ok_or_else(nowhere)?;
+    let transcripts = env.drivers.transcripts(program).ok_or_else(nowhere)?;
     let transcript = open(&*transcripts, &request).await?;
     let about = transcript.info().clone();
     let native = about.id.clone().ok_or_else(|| Error::Unreadable {
@@ -123,7 +123,7 @@ pub async fn adopt(world: &Env, request: Request) -> Result<Adopted, Error> {
         reason: "neither the file nor its name tells which conversation it is".to_owned(),
     })?;
     let adoption = Adoption {
-        world,
+        env,
         transcripts: &*transcripts,
         session: session_of(program, &native),
         native,
@@ -168,7 +168,7 @@ fn unreadable(request: &Request, error: &agent::Error) -> Error {
 
 /// The adoption of one transcript.
 struct Adoption<'a> {
-    world: &'a Env,
+    env: &'a Env,
     transcripts: &'a dyn Transcripts,
     session: SessionId,
     native: String,
@@ -181,7 +181,7 @@ impl Adoption<'_> {
         transcript: Box<dyn Transcript>,
         about: &TranscriptInfo,
     ) -> Result<Adopted, Error> {
-        let trashed = self.world.store.list_trash().await?;
+        let trashed = self.env.store.list_trash().await?;
         let trashed = trashed.into_iter().flatten();
         if trashed
             .into_iter()
@@ -193,13 +193,13 @@ impl Adoption<'_> {
             );
             return Ok(self.result(None, Outcome::Skipped(reason), Tally::default()));
         }
-        match self.world.store.summary(self.session).await {
+        match self.env.store.summary(self.session).await {
             Err(StoreError::NoSession(_)) => {}
             found => return self.update(transcript, &found?).await,
         }
         let own = match &self.request.known {
             Some(own) => Arc::clone(own),
-            None => Arc::new(KnownConversations::collect(self.world).await?),
+            None => Arc::new(KnownConversations::collect(self.env).await?),
         };
         if let Some(name) = own.0.get(&(self.request.program, self.native.clone())) {
             let reason = format!("it is a conversation of session {name}");
@@ -214,7 +214,7 @@ impl Adoption<'_> {
         match self.create(transcript, about).await {
             // Another process created the session, so this one updates it.
             Err(Error::Store(StoreError::Exists(_))) => {
-                let summary = self.world.store.summary(self.session).await?;
+                let summary = self.env.store.summary(self.session).await?;
                 let transcript = open(self.transcripts, self.request).await?;
                 self.update(transcript, &summary).await
             }
@@ -229,12 +229,12 @@ impl Adoption<'_> {
         transcript: Box<dyn Transcript>,
         about: &TranscriptInfo,
     ) -> Result<Adopted, Error> {
-        let papers = self.copy(about).await?;
-        let draft = Draft::new(self, about, papers).await?;
+        let attachments = self.copy(about).await?;
+        let draft = Draft::new(self, about, attachments).await?;
         let opening = draft.opening(1, None);
         let quiet = Arc::new(NoObserver);
         let (name, state) = start::create(
-            self.world,
+            self.env,
             self.session,
             draft.created.clone(),
             opening,
@@ -257,7 +257,7 @@ impl Adoption<'_> {
         let left = |reason: String| {
             Ok(self.result(name.clone(), Outcome::Skipped(reason), Tally::default()))
         };
-        let state = history::load_state(self.world, self.session).await?;
+        let state = history::load_state(self.env, self.session).await?;
         let known = match adopted_part(&state, summary) {
             Ok(known) => known,
             Err(reason) => return left(reason),
@@ -284,8 +284,8 @@ impl Adoption<'_> {
         }
         let transcript = open(self.transcripts, self.request).await?;
         let about = transcript.info().clone();
-        let papers = self.copy(&about).await?;
-        let lease = match lease::acquire(self.world, summary).await {
+        let attachments = self.copy(&about).await?;
+        let lease = match lease::acquire(self.env, summary).await {
             Err(Error::LeaseHeld { owner, .. }) => {
                 let (pid, host) = (owner.pid, owner.host);
                 return left(format!(
@@ -295,13 +295,13 @@ impl Adoption<'_> {
             lease => lease?,
         };
         match self
-            .append_new(transcript, &about, papers, &known, lease.run)
+            .append_new(transcript, &about, attachments, &known, lease.run)
             .await
         {
             Ok(Some(tally)) => Ok(self.result(name, Outcome::Updated, tally)),
             refused => {
                 // Nothing was appended, or the next call continues where this one stopped.
-                let _ = self.world.store.release(self.session, lease.run).await;
+                let _ = self.env.store.release(self.session, lease.run).await;
                 refused?;
                 left("someone else brought its session up to date in the same moment".to_owned())
             }
@@ -313,18 +313,18 @@ impl Adoption<'_> {
         &self,
         transcript: Box<dyn Transcript>,
         about: &TranscriptInfo,
-        papers: Digest,
+        attachments: Digest,
         known: &state::ImportedTranscript,
         run: Run,
     ) -> Result<Option<Tally>, Error> {
-        let (state, _) = history::load_verified(self.world, self.session).await?;
+        let (state, _) = history::load_verified(self.env, self.session).await?;
         if state.imported.as_ref() != Some(known) {
             return Ok(None);
         }
         let open = state.open_steps.get(&draft::step());
         let attempt = open.map_or(0, |open| open.attempt) + 1;
-        let draft = Draft::new(self, about, papers).await?;
-        let mut opening: Vec<Event> = vec![self.world.run_started()];
+        let draft = Draft::new(self, about, attachments).await?;
+        let mut opening: Vec<Event> = vec![self.env.run_started()];
         opening.extend(steps::unknown_step_events(&state));
         opening.extend(draft.opening(attempt, Some(known)));
         let written = self.write(transcript, &draft, run, state, attempt, opening);
@@ -342,18 +342,19 @@ impl Adoption<'_> {
         opening: Vec<Event>,
     ) -> Result<Tally, Error> {
         let from = state.imported.as_ref().map_or(0, |adopted| adopted.bytes);
-        let (pen, scribe) = Writer::new(self.world, self.session, run, state, Arc::new(NoObserver));
+        let (journal, scribe) =
+            Writer::new(self.env, self.session, run, state, Arc::new(NoObserver));
         let written = async {
-            pen.write(opening).await?;
-            let to = Some((&pen, draft, attempt));
+            journal.write(opening).await?;
+            let to = Some((&journal, draft, attempt));
             let tally = TranscriptReader::new(self, from)
                 .read(transcript, to)
                 .await?;
-            pen.close(Draft::ending(attempt), Vec::new()).await?;
+            journal.close(Draft::ending(attempt), Vec::new()).await?;
             Ok(tally)
         }
         .await;
-        drop(pen);
+        drop(journal);
         scribe.await.expect("a pen writes until it is dropped");
         written
     }
@@ -362,7 +363,7 @@ impl Adoption<'_> {
     async fn copy(&self, about: &TranscriptInfo) -> Result<Digest, Error> {
         let name = attachments::conversation(self.request.program, &self.native);
         Ok(self
-            .world
+            .env
             .snapshots
             .put_file(name, about.path.clone(), about.length)
             .await?)

@@ -35,7 +35,7 @@ pub(super) struct TranscriptReader<'a> {
     /// The usage that is already recorded; set at the first new line.
     counted: Option<Usage>,
     /// Extracts notes from new messages, if they are appended.
-    gleaner: Option<StepNotes>,
+    step_notes: Option<StepNotes>,
     tally: Tally,
 }
 
@@ -46,7 +46,7 @@ impl<'a> TranscriptReader<'a> {
             from,
             analysis: Analysis::new(),
             counted: None,
-            gleaner: None,
+            step_notes: None,
             tally: Tally::default(),
         }
     }
@@ -60,7 +60,8 @@ impl<'a> TranscriptReader<'a> {
     ) -> Result<Tally, Error> {
         let request = self.adoption.request;
         let agent = request.program.as_str();
-        self.gleaner = to.map(|(pen, ..)| StepNotes::new(&pen.handoff(), agent, &step()));
+        self.step_notes =
+            to.map(|(journal, ..)| StepNotes::new(&journal.handoff(), agent, &step()));
         let failed = |error| unreadable(request, &error);
         let length = transcript.info().length;
         while let Some(portion) = transcript.next().await.map_err(failed)? {
@@ -68,13 +69,13 @@ impl<'a> TranscriptReader<'a> {
             let (entries, notes) = self.new_content(portion);
             self.tally.bytes = bytes;
             self.tally.entries += entries.len() as u64;
-            if let Some((pen, draft, attempt)) = to
+            if let Some((journal, draft, attempt)) = to
                 && bytes > self.from
             {
                 let digest = transcript.digest(bytes).await.map_err(failed)?;
                 let mut events = self.message_events(&entries, attempt).await?;
                 events.push(draft.mark(bytes, digest, notes));
-                pen.write(events).await?;
+                journal.write(events).await?;
             }
             (request.progress)(bytes, length);
         }
@@ -90,10 +91,10 @@ impl<'a> TranscriptReader<'a> {
                 self.counted = Some(self.analysis.usage().into());
             }
             self.analysis.add(&entry);
-            if let Some(gleaner) = self.gleaner.as_mut().filter(|_| !new)
+            if let Some(step_notes) = self.step_notes.as_mut().filter(|_| !new)
                 && matches!(entry.content, ItemContent::Assistant { .. })
             {
-                gleaner.read_context(&entry);
+                step_notes.read_context(&entry);
             }
             // Other content is in the stored file.
             if new
@@ -129,7 +130,7 @@ impl<'a> TranscriptReader<'a> {
             return Ok(Vec::new());
         }
         self.counted = Some(all);
-        let kept = journal::store_conversation(self.adoption.world, entries).await?;
+        let kept = journal::store_conversation(self.adoption.env, entries).await?;
         let window = None;
         let said = AgentMessages {
             path: step(),
@@ -143,8 +144,8 @@ impl<'a> TranscriptReader<'a> {
                 .map(|used| ContextUsage { used, window }),
         };
         let mut events = vec![said.into()];
-        if let Some(gleaner) = &mut self.gleaner {
-            events.extend(gleaner.extract(self.adoption.world, &kept.clean));
+        if let Some(step_notes) = &mut self.step_notes {
+            events.extend(step_notes.extract(self.adoption.env, &kept.clean));
         }
         Ok(events)
     }

@@ -233,12 +233,12 @@ mod tests {
     #[test]
     fn unanswered_tool_calls_are_pending() {
         let long = "a long question";
-        let mut pen = JournalBuilder::new(1);
-        let mut records = pen.create("report").batch.records;
-        records.extend(pen.batch(events(long)).records);
+        let mut journal = JournalBuilder::new(1);
+        let mut records = journal.create("report").batch.records;
+        records.extend(journal.batch(events(long)).records);
         let header = Header {
             segno_session: bundle::VERSION,
-            session: pen.session,
+            session: journal.session,
             name: Name::sanitized("report"),
             running: true,
             version: "0".into(),

@@ -30,24 +30,23 @@ fn unwritten(place: &Path, error: &io::Error) -> Error {
 impl<'a> Draft<'a> {
     /// Creates a folder for the target `to`, which must not exist. Deletes what killed writers left
     /// beside it.
-    pub(super) fn begin(world: &'a Env, to: &'a Path) -> Result<Self, Error> {
+    pub(super) fn begin(env: &'a Env, to: &'a Path) -> Result<Self, Error> {
         if to.symlink_metadata().is_ok() {
             let reason = io::Error::other("it exists");
             return Err(unwritten(to, &reason));
         }
-        let disk = &*world.disk;
+        let disk = &*env.disk;
         let parent = match to.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        let me = world.processes.current();
+        let me = env.processes.current();
         let mut family = OsString::from(".");
         family.push(to.file_name().unwrap_or_default());
         // Process ids are meaningful on one machine only.
         let machine = Digest::of_fields(&[me.host.as_bytes(), me.namespace.as_bytes()]);
         family.push(format!(".draft-{}-", machine.short()));
-        delete_abandoned(world, &parent, &family, &me)
-            .map_err(|error| unwritten(&parent, &error))?;
+        delete_abandoned(env, &parent, &family, &me).map_err(|error| unwritten(&parent, &error))?;
         family.push(format!("{}-{}", me.pid, me.started));
         let folder = parent.join(family);
         let made = disk.create_folder(&folder, Access::Private);
@@ -99,8 +98,8 @@ impl Drop for Draft<'_> {
 }
 
 /// Deletes drafts whose writers are gone.
-fn delete_abandoned(world: &Env, parent: &Path, family: &OsString, me: &Owner) -> io::Result<()> {
-    for path in world.disk.list(parent)? {
+fn delete_abandoned(env: &Env, parent: &Path, family: &OsString, me: &Owner) -> io::Result<()> {
+    for path in env.disk.list(parent)? {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let Some(writer) = name.strip_prefix(family.as_encoded_bytes()) else {
             continue;
@@ -117,8 +116,8 @@ fn delete_abandoned(world: &Env, parent: &Path, family: &OsString, me: &Owner) -
             started,
             ..me.clone()
         };
-        if world.processes.liveness(&owner) == Liveness::Gone {
-            delete_folder(&*world.disk, &path)?;
+        if env.processes.liveness(&owner) == Liveness::Gone {
+            delete_folder(&*env.disk, &path)?;
         }
     }
     Ok(())

@@ -38,15 +38,15 @@ pub struct Exported {
 
 /// Exports a checkpoint to the new folder `to`. After a kill, nothing exists under that name.
 pub async fn export(
-    world: &Env,
+    env: &Env,
     manifest: &Manifest,
     to: &Path,
     progress: &Progress,
 ) -> Result<Exported, Error> {
-    let draft = Draft::begin(world, to)?;
-    let mut parts = attachments(world, manifest).await?;
+    let draft = Draft::begin(env, to)?;
+    let mut parts = attachments(env, manifest).await?;
     if !parts.contains_key(names::SESSION)
-        && let Some(session) = journal(world, manifest).await?
+        && let Some(session) = journal(env, manifest).await?
     {
         parts.insert(names::SESSION.to_owned(), session);
     }
@@ -57,7 +57,7 @@ pub async fn export(
     let messages = bundle.as_ref().map(conversation).unwrap_or_default();
     add_derived(manifest, bundle.as_ref(), &messages, &mut parts);
     let place = draft.folder.join(names::WORKSPACE);
-    let archive = world
+    let archive = env
         .snapshots
         .write_archive(manifest.files.snapshot, &place, progress)
         .await?;
@@ -119,12 +119,12 @@ fn outside(manifest: &Manifest) -> Vec<String> {
 }
 
 /// The attachments of the checkpoint, by their file names in the folder.
-async fn attachments(world: &Env, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+async fn attachments(env: &Env, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut parts = BTreeMap::new();
     let Some(snapshot) = manifest.attachments else {
         return Ok(parts);
     };
-    for (paper, bytes) in world.snapshots.attachments(snapshot).await? {
+    for (paper, bytes) in env.snapshots.attachments(snapshot).await? {
         let server = paper.strip_prefix(attachments::MCP);
         let server = server.and_then(|rest| rest.strip_prefix('/'));
         let name = match (&*paper, server) {
@@ -143,8 +143,8 @@ async fn attachments(world: &Env, manifest: &Manifest) -> Result<BTreeMap<String
 }
 
 /// The journal up to the checkpoint, if the session is here.
-async fn journal(world: &Env, manifest: &Manifest) -> Result<Option<Vec<u8>>, Error> {
-    let summary = match world.store.summary(manifest.session).await {
+async fn journal(env: &Env, manifest: &Manifest) -> Result<Option<Vec<u8>>, Error> {
+    let summary = match env.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok(None),
         other => other?,
     };
@@ -153,7 +153,7 @@ async fn journal(world: &Env, manifest: &Manifest) -> Result<Option<Vec<u8>>, Er
         hash: manifest.journal.hash,
     };
     let running = manifest.status == Status::Running;
-    let export = session::up_to(world, &summary, end, running, |_, _| {}).await?;
+    let export = session::up_to(env, &summary, end, running, |_, _| {}).await?;
     Ok(Some(export.bytes))
 }
 

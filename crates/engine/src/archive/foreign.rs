@@ -22,7 +22,7 @@ use crate::start;
 const SERVERS: usize = 1000;
 
 /// Reads an archive without a folder.
-pub(super) fn archive(world: &Env, from: &Path) -> Result<Incoming, Error> {
+pub(super) fn archive(env: &Env, from: &Path) -> Result<Incoming, Error> {
     let above = from.parent().unwrap_or(Path::new("."));
     let missing = vec![
         names::MANIFEST,
@@ -32,9 +32,9 @@ pub(super) fn archive(world: &Env, from: &Path) -> Result<Incoming, Error> {
         names::SESSION,
     ];
     Ok(Incoming {
-        manifest: manifest(world, from, &above.join("workspace"), None)?,
+        manifest: manifest(env, from, &above.join("workspace"), None)?,
         bundle: None,
-        papers: Vec::new(),
+        attachments: Vec::new(),
         archive: from.to_owned(),
         digest: None,
         snapshot: None,
@@ -44,32 +44,32 @@ pub(super) fn archive(world: &Env, from: &Path) -> Result<Incoming, Error> {
 
 /// Reads a folder with what its `manifest.json` says.
 pub(super) fn folder(
-    world: &Env,
+    env: &Env,
     from: &Path,
     manifest_json: Option<&Value>,
 ) -> Result<Incoming, Error> {
-    let mut manifest = manifest(world, from, &from.join("workspace"), manifest_json)?;
+    let mut manifest = manifest(env, from, &from.join("workspace"), manifest_json)?;
     let mut missing = Vec::new();
     if manifest_json.is_none() {
         missing.push(names::MANIFEST);
     }
-    let mut papers = Vec::new();
+    let mut attachments = Vec::new();
     for name in [names::CONVERSATION, names::STATE, names::TERMINAL] {
-        match part(world, from, name, bundle::LONGEST)? {
-            Some(bytes) => papers.extend(
+        match part(env, from, name, bundle::LONGEST)? {
+            Some(bytes) => attachments.extend(
                 attachment_name(name, false).map(|attachment_name| (attachment_name, bytes)),
             ),
             None if name == names::TERMINAL => {}
             None => missing.push(name),
         }
     }
-    match part(world, from, names::ENVIRONMENT, bundle::LONGEST)? {
-        Some(bytes) => environment(world, from, &bytes, &mut manifest)?,
+    match part(env, from, names::ENVIRONMENT, bundle::LONGEST)? {
+        Some(bytes) => environment(env, from, &bytes, &mut manifest)?,
         None => missing.push(names::ENVIRONMENT),
     }
-    for name in servers(world, from)? {
-        if let Some(bytes) = part(world, from, &name, bundle::LONGEST)? {
-            papers.extend(
+    for name in servers(env, from)? {
+        if let Some(bytes) = part(env, from, &name, bundle::LONGEST)? {
+            attachments.extend(
                 attachment_name(&name, false).map(|attachment_name| (attachment_name, bytes)),
             );
         }
@@ -78,7 +78,7 @@ pub(super) fn folder(
     Ok(Incoming {
         manifest,
         bundle: None,
-        papers,
+        attachments,
         archive: from.join(names::WORKSPACE),
         digest: None,
         snapshot: None,
@@ -88,16 +88,16 @@ pub(super) fn folder(
 
 /// The manifest of a checkpoint whose session is not here, with what is known of it.
 fn manifest(
-    world: &Env,
+    env: &Env,
     from: &Path,
     workspace: &Path,
     manifest_json: Option<&Value>,
 ) -> Result<Manifest, Error> {
     let said =
         |name: &str| manifest_json.and_then(|manifest_json| manifest_json.get(name)?.as_str());
-    let (new, at) = new_id(world);
+    let (new, at) = new_id(env);
     let mut entropy = [0; 10];
-    world.random.fill(&mut entropy);
+    env.random.fill(&mut entropy);
     let session = said("session_id").and_then(|id| id.parse().ok());
     let session = session.unwrap_or_else(|| SessionId::new(at, entropy));
     let start = Head::genesis(session);
@@ -115,10 +115,10 @@ fn manifest(
         id: said("id").and_then(|id| id.parse().ok()).unwrap_or(new),
         session,
         trigger: trigger.unwrap_or(Trigger::Manual),
-        note: Some(world.redactor.redact(&note).into_owned()),
+        note: Some(env.redactor.redact(&note).into_owned()),
         at,
         host: "elsewhere".to_owned(),
-        version: world.version.to_owned(),
+        version: env.version.to_owned(),
         parent: None,
         journal: Position {
             run: Run(0),
@@ -146,17 +146,12 @@ fn manifest(
     })
 }
 
-fn environment(
-    world: &Env,
-    from: &Path,
-    bytes: &[u8],
-    manifest: &mut Manifest,
-) -> Result<(), Error> {
+fn environment(env: &Env, from: &Path, bytes: &[u8], manifest: &mut Manifest) -> Result<(), Error> {
     let value: Value = serde_json::from_slice(bytes)
         .map_err(|error| refuse(from, format!("{}: {error}", names::ENVIRONMENT)))?;
     for (name, value) in value.as_object().into_iter().flatten() {
         if let (true, Some(value)) = (is_plain_variable(name), value.as_str()) {
-            let value = world.redactor.redact(value).into_owned();
+            let value = env.redactor.redact(value).into_owned();
             manifest.environment.insert(name.clone(), value);
         }
     }
@@ -164,12 +159,12 @@ fn environment(
 }
 
 /// The state files of MCP servers, by their names in the folder.
-fn servers(world: &Env, from: &Path) -> Result<Vec<String>, Error> {
+fn servers(env: &Env, from: &Path) -> Result<Vec<String>, Error> {
     let folder: PathBuf = from.join(names::MCP);
     if !folder.symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
         return Ok(Vec::new());
     }
-    let listed = world.disk.list(&folder);
+    let listed = env.disk.list(&folder);
     let listed = listed.map_err(|error| refuse(from, format!("{}: {error}", names::MCP)))?;
     let name = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;

@@ -60,24 +60,20 @@ pub struct Imported {
 }
 
 /// Imports a checkpoint from an exported folder.
-pub async fn import(
-    world: &Env,
-    request: &Request,
-    progress: &Progress,
-) -> Result<Imported, Error> {
-    let incoming = incoming::read(world, &request.from)?;
-    import_incoming(world, incoming, request, progress).await
+pub async fn import(env: &Env, request: &Request, progress: &Progress) -> Result<Imported, Error> {
+    let incoming = incoming::read(env, &request.from)?;
+    import_incoming(env, incoming, request, progress).await
 }
 
 /// Imports a folder that was read.
 pub(super) async fn import_incoming(
-    world: &Env,
+    env: &Env,
     incoming: Incoming,
     request: &Request,
     progress: &Progress,
 ) -> Result<Imported, Error> {
     let session_is_new = match &incoming.bundle {
-        Some(bundle) => Some(is_new(world, bundle).await?),
+        Some(bundle) => Some(is_new(env, bundle).await?),
         None => None,
     };
     let archive = Archive {
@@ -87,43 +83,43 @@ pub(super) async fn import_incoming(
         limits: request.limits,
         mode: request.keeping,
     };
-    let captured = world.snapshots.import_archive(archive, progress).await?;
+    let captured = env.snapshots.import_archive(archive, progress).await?;
     let Incoming {
         mut manifest,
         bundle,
-        papers,
+        attachments,
         missing,
         ..
     } = incoming;
     manifest.files = file_counts(&captured);
     manifest.origin = Some(start::path_text(&request.from)?);
-    manifest.verified = Some(world.clock.now());
+    manifest.verified = Some(env.clock.now());
     manifest.pruned = None;
     // Git folders from outside of the workspace are not exported.
     for repository in &mut manifest.repositories {
         repository.external_git_dir = None;
     }
-    let standing = standing(world, &manifest).await?;
+    let standing = standing(env, &manifest).await?;
     if standing != CheckpointOutcome::Existing
         && request.keeping == ImportMode::Store
-        && !papers.is_empty()
+        && !attachments.is_empty()
     {
-        manifest.attachments = Some(world.snapshots.put_files(papers).await?);
+        manifest.attachments = Some(env.snapshots.put_files(attachments).await?);
     }
     if let CheckpointOutcome::Renamed(_) = standing {
-        manifest.id = new_id(world).0;
+        manifest.id = new_id(env).0;
     }
     let session = match (session_is_new, bundle, request.keeping) {
         (Some(true), Some(bundle), ImportMode::Store) => {
             let name = request.name.clone();
-            SessionOutcome::Created(Some(import::import(world, bundle, name, |_, _| {}).await?))
+            SessionOutcome::Created(Some(import::import(env, bundle, name, |_, _| {}).await?))
         }
         (Some(true), ..) => SessionOutcome::Created(None),
         (Some(false), ..) => SessionOutcome::Existing,
         (None, ..) => SessionOutcome::Missing,
     };
     if standing != CheckpointOutcome::Existing && request.keeping == ImportMode::Store {
-        put_manifest(world, &manifest).await?;
+        put_manifest(env, &manifest).await?;
     }
     Ok(Imported {
         manifest,
@@ -136,8 +132,8 @@ pub(super) async fn import_incoming(
 
 /// Whether the session is not here yet. An existing session must have all events that the folder
 /// has.
-async fn is_new(world: &Env, bundle: &Bundle) -> Result<bool, Error> {
-    match import::refuse_existing(world, bundle).await {
+async fn is_new(env: &Env, bundle: &Bundle) -> Result<bool, Error> {
+    match import::refuse_existing(env, bundle).await {
         Ok(()) => Ok(true),
         Err(Error::SessionExists {
             relation: Relation::Same | Relation::Ahead,
@@ -147,8 +143,8 @@ async fn is_new(world: &Env, bundle: &Bundle) -> Result<bool, Error> {
     }
 }
 
-async fn standing(world: &Env, new: &Manifest) -> Result<CheckpointOutcome, Error> {
-    let (kept, damaged) = list_of(world, Some(new.session)).await?;
+async fn standing(env: &Env, new: &Manifest) -> Result<CheckpointOutcome, Error> {
+    let (kept, damaged) = list_of(env, Some(new.session)).await?;
     // The origin and the attachments may differ; the rest must be equal.
     let content = |manifest: &Manifest| {
         let mut repositories = manifest.repositories.clone();

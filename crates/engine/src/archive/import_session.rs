@@ -46,20 +46,20 @@ pub struct ImportedSession {
 
 /// Creates a session and its checkpoint from a folder, and gives the session a folder here.
 pub async fn import_session(
-    world: &Env,
+    env: &Env,
     arrival: &SessionImport,
     progress: &Progress,
 ) -> Result<ImportedSession, Error> {
     if let Some(into) = arrival.into.as_ref().filter(|into| into.exists()) {
         relocate::folder(into)?;
     }
-    let incoming = incoming::read(world, &arrival.from)?;
+    let incoming = incoming::read(env, &arrival.from)?;
     let Some(bundle) = &incoming.bundle else {
         let reason = format!("it has no {}: it is no session", names::SESSION);
         return Err(refuse(&arrival.from, reason));
     };
     let session = bundle.header.session;
-    match import::find_existing(world, bundle, arrival.into.as_deref()).await? {
+    match import::find_existing(env, bundle, arrival.into.as_deref()).await? {
         Existing::Moved(summary) => {
             return Ok(ImportedSession {
                 summary,
@@ -67,7 +67,7 @@ pub async fn import_session(
                 restored: None,
             });
         }
-        Existing::Imported(summary) => lease::refuse_if_running(world, &summary).await?,
+        Existing::Imported(summary) => lease::refuse_if_running(env, &summary).await?,
         Existing::Absent => {}
     }
     let request = Request {
@@ -76,7 +76,7 @@ pub async fn import_session(
         keeping: ImportMode::Store,
         name: arrival.name.clone(),
     };
-    let imported = import_incoming(world, incoming, &request, progress).await?;
+    let imported = import_incoming(env, incoming, &request, progress).await?;
     let mut returned = None;
     if let Some(into) = &arrival.into {
         let request = checkpoint::Request {
@@ -86,12 +86,12 @@ pub async fn import_session(
             trusted: arrival.trust,
         };
         let manifest = &imported.manifest;
-        returned = Some(checkpoint::restore(world, manifest, request, progress).await?);
-        let summary = world.store.summary(session).await?;
-        relocate::relocate(world, &summary, into).await?;
+        returned = Some(checkpoint::restore(env, manifest, request, progress).await?);
+        let summary = env.store.summary(session).await?;
+        relocate::relocate(env, &summary, into).await?;
     }
     Ok(ImportedSession {
-        summary: world.store.summary(session).await?,
+        summary: env.store.summary(session).await?,
         imported: Some(imported),
         restored: returned,
     })

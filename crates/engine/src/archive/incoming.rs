@@ -27,7 +27,7 @@ const MAX_TRANSCRIPTS: usize = 10_000;
 pub(super) struct Incoming {
     pub(super) manifest: Manifest,
     pub(super) bundle: Option<Bundle>,
-    pub(super) papers: Vec<(String, Vec<u8>)>,
+    pub(super) attachments: Vec<(String, Vec<u8>)>,
     /// The archive of the files, its digest, and the digest of the snapshot that it must contain.
     pub(super) archive: PathBuf,
     pub(super) digest: Option<Digest>,
@@ -37,31 +37,31 @@ pub(super) struct Incoming {
 }
 
 /// Reads a folder, or an archive without a folder.
-pub(super) fn read(world: &Env, from: &Path) -> Result<Incoming, Error> {
+pub(super) fn read(env: &Env, from: &Path) -> Result<Incoming, Error> {
     if from.is_file() {
-        return foreign::archive(world, from);
+        return foreign::archive(env, from);
     }
     let archive = from.join(names::WORKSPACE);
     if !archive.is_file() {
         return Err(refuse(from, format!("it has no {}", names::WORKSPACE)));
     }
-    match part(world, from, names::MANIFEST, MAX_MANIFEST)? {
+    match part(env, from, names::MANIFEST, MAX_MANIFEST)? {
         Some(bytes) => match manifest_json::read(from, &bytes)? {
-            Read::Ours(section) => read_own(world, from, *section),
-            Read::Foreign(value) => foreign::folder(world, from, Some(&value)),
+            Read::Ours(section) => read_own(env, from, *section),
+            Read::Foreign(value) => foreign::folder(env, from, Some(&value)),
         },
         // A writer of the session also writes a manifest.
         None if from.join(names::SESSION).symlink_metadata().is_ok() => {
             Err(refuse(from, format!("it has no {}", names::MANIFEST)))
         }
-        None => foreign::folder(world, from, None),
+        None => foreign::folder(env, from, None),
     }
 }
 
 /// Reads a file of the folder; `None` if it is absent. Does not follow links, because their targets
 /// are not part of the folder.
 pub(super) fn part(
-    world: &Env,
+    env: &Env,
     from: &Path,
     name: &str,
     longest: u64,
@@ -76,11 +76,11 @@ pub(super) fn part(
         }
         Ok(_) => {}
     }
-    let bytes = world.disk.read(&path, longest);
+    let bytes = env.disk.read(&path, longest);
     bytes.map(Some).map_err(|error| unreadable(&error))
 }
 
-fn read_own(world: &Env, from: &Path, section: SegnoSection) -> Result<Incoming, Error> {
+fn read_own(env: &Env, from: &Path, section: SegnoSection) -> Result<Incoming, Error> {
     let SegnoSection {
         checkpoint: mut manifest,
         files,
@@ -94,7 +94,7 @@ fn read_own(world: &Env, from: &Path, section: SegnoSection) -> Result<Incoming,
     };
     let mut incoming = Incoming {
         bundle: None,
-        papers: Vec::new(),
+        attachments: Vec::new(),
         archive: from.join(names::WORKSPACE),
         digest: Some(archive.digest),
         snapshot: Some(manifest.files.snapshot),
@@ -106,14 +106,14 @@ fn read_own(world: &Env, from: &Path, section: SegnoSection) -> Result<Incoming,
         if name == names::WORKSPACE {
             continue;
         }
-        let bytes = verified(world, from, name, *described)?;
+        let bytes = verified(env, from, name, *described)?;
         if name == names::SESSION {
             let bundle = import::read(&from.join(name).display().to_string(), &bytes)?;
             check_session(from, &bundle, &incoming.manifest)?;
             incoming.bundle = Some(bundle);
         }
         if let Some(attachment_name) = attachment_name(name, files.contains_key(names::SESSION)) {
-            incoming.papers.push((attachment_name, bytes));
+            incoming.attachments.push((attachment_name, bytes));
         }
     }
     if incoming.bundle.is_none() {
@@ -154,7 +154,7 @@ fn check_transcripts_belong(from: &Path, incoming: &Incoming) -> Result<(), Erro
         .bundle
         .as_ref()
         .map(|bundle| &bundle.state.conversations);
-    for (attachment_name, _) in &incoming.papers {
+    for (attachment_name, _) in &incoming.attachments {
         let Some(piece) = attachments::piece(attachment_name) else {
             continue;
         };
@@ -167,12 +167,12 @@ fn check_transcripts_belong(from: &Path, incoming: &Incoming) -> Result<(), Erro
     Ok(())
 }
 
-fn verified(world: &Env, from: &Path, name: &str, described: Part) -> Result<Vec<u8>, Error> {
+fn verified(env: &Env, from: &Path, name: &str, described: Part) -> Result<Vec<u8>, Error> {
     let longest = match names::conversation(name) {
         Some(_) => TranscriptCopy::MAX_BYTES,
         None => bundle::LONGEST,
     };
-    let bytes = part(world, from, name, longest)?;
+    let bytes = part(env, from, name, longest)?;
     let bytes = bytes.ok_or_else(|| refuse(from, format!("{name} is missing")))?;
     if bytes.len() as u64 != described.bytes || Digest::of(&bytes) != described.digest {
         let reason = format!("{name} was changed after it was written: its digest does not match");

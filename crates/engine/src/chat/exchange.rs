@@ -56,40 +56,40 @@ impl Exchange {
     }
 
     /// Runs the step that answers the message.
-    pub(crate) async fn run(&self, flow: &Runner) -> Result<String, Error> {
+    pub(crate) async fn run(&self, runner: &Runner) -> Result<String, Error> {
         let question = Question {
             path: self.path.clone(),
             agent: &self.agent,
             input: Input::Text(self.message.clone()),
-            scope: &flow.scope,
+            scope: &runner.scope,
             tools: None,
             access: AccessMode::ReadWrite,
         };
-        let answer = flow.run_step(question).await?;
-        Ok(flow.text(answer).await?.to_string())
+        let answer = runner.run_step(question).await?;
+        Ok(runner.text(answer).await?.to_string())
     }
 
     /// The event that is journaled together with the answer.
-    pub(crate) async fn ended_event(&self, flow: &Runner) -> ExchangeEnded {
+    pub(crate) async fn ended_event(&self, runner: &Runner) -> ExchangeEnded {
         let ending = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tally = self.tally(flow).await;
+        let mut tally = self.tally(runner).await;
         // The model's last reply is not journaled yet; at the turn limit it is.
         tally.replies += u64::from(!tally.from_cli_agent && ending == Ending::EndTurn);
         self.build_ended(ending, tally)
     }
 
     /// The event for a user who no longer wants the answer.
-    pub(crate) async fn stopped_event(&self, flow: &Runner) -> Event {
-        let tally = self.tally(flow).await;
+    pub(crate) async fn stopped_event(&self, runner: &Runner) -> Event {
+        let tally = self.tally(runner).await;
         self.build_ended(Ending::Stopped, tally).into()
     }
 
     /// Counts what was said for the message so far. An error in counting must not lose an answer.
-    async fn tally(&self, flow: &Runner) -> Tally {
-        if flow.journal.flush().await.is_err() {
+    async fn tally(&self, runner: &Runner) -> Tally {
+        if runner.journal.flush().await.is_err() {
             return Tally::default();
         }
-        let read = Log::read(&flow.env, flow.session, self.since, Seq(0), None).await;
+        let read = Log::read(&runner.env, runner.session, self.since, Seq(0), None).await;
         read.map(|log| log.tally).unwrap_or_default()
     }
 

@@ -66,7 +66,7 @@ impl Log {
     /// Reads the conversation after event `since`, in the part of the journal that follows `from`.
     /// The message at `until` and everything after it is excluded.
     pub(crate) async fn read(
-        world: &Env,
+        env: &Env,
         session: SessionId,
         from: Head,
         since: Seq,
@@ -74,7 +74,7 @@ impl Log {
     ) -> Result<Self, Error> {
         let (mut items, mut bytes, mut left_out) = (VecDeque::new(), 0, 0);
         let (mut before, mut reached) = (from, false);
-        history::read_events(world, session, from, |entry| {
+        history::read_events(env, session, from, |entry| {
             let item = LogEvent {
                 before,
                 event: entry.event.clone(),
@@ -106,20 +106,20 @@ impl Log {
         for item in items {
             if starts_message(&item.event) && item.event.step().map(|(path, _)| path) == until {
                 log.mark_interrupted();
-                log.start_exchange(world, &item).await?;
+                log.start_exchange(env, &item).await?;
                 // The message is being answered; it becomes the agent's input.
                 log.entries.pop();
                 return Ok(log);
             }
-            log.apply(world, &item).await?;
+            log.apply(env, &item).await?;
         }
         log.mark_interrupted();
         Ok(log)
     }
 
-    async fn start_exchange(&mut self, world: &Env, item: &LogEvent) -> Result<(), Error> {
+    async fn start_exchange(&mut self, env: &Env, item: &LogEvent) -> Result<(), Error> {
         if let Event::StepStarted(event) = &item.event {
-            self.message = journal::load_text(world, &event.input).await?;
+            self.message = journal::load_text(env, &event.input).await?;
             self.entries.push(steps::user_entry(&self.message));
             self.began = Some(item.before);
             self.tally = Tally::default();
@@ -135,21 +135,21 @@ impl Log {
         }
     }
 
-    async fn apply(&mut self, world: &Env, item: &LogEvent) -> Result<(), Error> {
+    async fn apply(&mut self, env: &Env, item: &LogEvent) -> Result<(), Error> {
         match &item.event {
             Event::StepStarted(_) if starts_message(&item.event) => {
                 self.mark_interrupted();
-                self.start_exchange(world, item).await?;
+                self.start_exchange(env, item).await?;
             }
             Event::ModelReplied(event) => {
-                let parts = journal::load_text(world, &event.parts).await?;
+                let parts = journal::load_text(env, &event.parts).await?;
                 let parts: Vec<Piece> = serde_json::from_str(&parts).unwrap_or_default();
                 // Each event is a reply of its own, also where one continues the other.
                 self.tally.in_reply = false;
                 self.add_entries(from_messages(&[Message::Assistant { parts }]));
             }
             Event::ToolFinished(event) => {
-                let output = journal::load_text(world, &event.output).await?;
+                let output = journal::load_text(env, &event.output).await?;
                 let (id, is_error) = (event.call.clone(), event.is_error);
                 let results = vec![ToolResult {
                     id,
@@ -159,7 +159,7 @@ impl Log {
                 self.add_entries(from_messages(&[Message::Tools { results }]));
             }
             Event::ConversationCompacted(event) => {
-                let summary = journal::load_text(world, &event.summary).await?;
+                let summary = journal::load_text(env, &event.summary).await?;
                 self.insert_summary(event.messages as usize, summary);
             }
             Event::ConversationOpened(event) => {
@@ -171,12 +171,12 @@ impl Log {
                 }
             }
             Event::AgentMessages(event) => {
-                let text = journal::load_text(world, &event.items).await?;
+                let text = journal::load_text(env, &event.items).await?;
                 self.tally.from_cli_agent = true;
                 self.add_entries(serde_json::from_str(&text).unwrap_or_default());
             }
             Event::StepFinished(event) => {
-                let text = journal::load_text(world, &event.output).await?;
+                let text = journal::load_text(env, &event.output).await?;
                 self.finish_exchange(text);
             }
             _ => {}

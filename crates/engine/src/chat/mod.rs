@@ -82,7 +82,7 @@ impl Audience {
 
 /// Validates and redacts a message; redacted, because a later run must ask the same (P7, P12).
 pub(crate) fn validate_message(
-    world: &Env,
+    env: &Env,
     message: &str,
     observer: &dyn Observer,
 ) -> Result<String, Failure> {
@@ -93,7 +93,7 @@ pub(crate) fn validate_message(
     if bytes > MAX_MESSAGE_BYTES {
         return Err(Error::TooLong { bytes }.into());
     }
-    let clean = world.redactor.redact(message).into_owned();
+    let clean = env.redactor.redact(message).into_owned();
     if clean != message {
         observer
             .notice("what looks like a secret in the message was replaced by a placeholder; hand secrets to agents through the environment");
@@ -114,8 +114,8 @@ pub fn is_chat(summary: &Summary) -> Result<(), Failure> {
 }
 
 /// The newest resumable chat of a workspace that has no active run.
-pub async fn newest(world: &Env, workspace: &Folder) -> Result<Summary, Failure> {
-    let chats = resume::resumable_sessions(world, workspace)
+pub async fn newest(env: &Env, workspace: &Folder) -> Result<Summary, Failure> {
+    let chats = resume::resumable_sessions(env, workspace)
         .await?
         .into_iter();
     let mut chats = chats.filter(|summary| summary.kind == Kind::Chat);
@@ -128,7 +128,7 @@ pub async fn newest(world: &Env, workspace: &Folder) -> Result<Summary, Failure>
 /// Sends a message to a chat and returns when it is answered. Abandons an earlier message without
 /// answer.
 pub async fn send(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     message: &str,
     audience: Audience,
@@ -137,8 +137,8 @@ pub async fn send(
 ) -> Result<Outcome, Failure> {
     is_chat(summary)?;
     resume::check_resumable(summary)?;
-    let message = validate_message(world, message, &*observer)?;
-    let lease = lease::acquire(world, summary).await?;
+    let message = validate_message(env, message, &*observer)?;
+    let lease = lease::acquire(env, summary).await?;
     let options = Options {
         // A message without an answer is abandoned, so its outcome needs no decision.
         in_flight: Some(InFlight::Repeat),
@@ -146,20 +146,20 @@ pub async fn send(
         on_drift: OnDrift::Accept,
         ..Options::default()
     };
-    let prepared = prepare(world, summary, lease.run, options, &*observer, |chat| {
+    let prepared = prepare(env, summary, lease.run, options, &*observer, |chat| {
         (
             Chat::message_path(chat.next_number),
             Some(message),
             audience,
         )
     });
-    let (world, run_start) = release_on_error(world, summary, lease.run, prepared.await).await?;
-    Box::pin(run::execute(&world, run_start, observer, stop_token)).await
+    let (env, run_start) = release_on_error(env, summary, lease.run, prepared.await).await?;
+    Box::pin(run::execute(&env, run_start, observer, stop_token)).await
 }
 
 /// Continues an interrupted answer, if there is one; otherwise reopens the chat.
 pub async fn resume(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     options: Options,
     audience: Audience,
@@ -168,21 +168,21 @@ pub async fn resume(
 ) -> Result<Outcome, Failure> {
     is_chat(summary)?;
     resume::check_resumable(summary)?;
-    let lease = lease::acquire(world, summary).await?;
+    let lease = lease::acquire(env, summary).await?;
     // Read under the lease: someone else may have answered it, or said something else.
-    let state = history::load_state(world, summary.id).await;
-    let state = release_on_error(world, summary, lease.run, state).await?;
+    let state = history::load_state(env, summary.id).await;
+    let state = release_on_error(env, summary, lease.run, state).await?;
     let Some(path) = unanswered(&state) else {
         let rest = audience.idle_status();
         let reopened =
-            status_change::write_run(world, summary, lease.run, Vec::new(), rest, observer).await;
-        return release_on_error(world, summary, lease.run, reopened).await;
+            status_change::write_run(env, summary, lease.run, Vec::new(), rest, observer).await;
+        return release_on_error(env, summary, lease.run, reopened).await;
     };
-    let prepared = prepare(world, summary, lease.run, options, &*observer, |_| {
+    let prepared = prepare(env, summary, lease.run, options, &*observer, |_| {
         (path, None, audience)
     });
-    let (world, run_start) = release_on_error(world, summary, lease.run, prepared.await).await?;
-    Box::pin(run::execute(&world, run_start, observer, stop_token)).await
+    let (env, run_start) = release_on_error(env, summary, lease.run, prepared.await).await?;
+    Box::pin(run::execute(&env, run_start, observer, stop_token)).await
 }
 
 /// The message whose answer was interrupted, if there is one.
@@ -194,7 +194,7 @@ pub fn unanswered(state: &State) -> Option<Path> {
 
 /// Releases a lease under which nothing was written: nothing is left behind but a run number.
 async fn release_on_error<T>(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     run: Run,
     prepared: Result<T, Failure>,
@@ -203,22 +203,22 @@ async fn release_on_error<T>(
         .as_ref()
         .is_err_and(|error| error.kind() != Sort::Fenced)
     {
-        let _ = world.store.release(summary.id, run).await;
+        let _ = env.store.release(summary.id, run).await;
     }
     prepared
 }
 
 /// Prepares a run of a chat: which message, its text if it is new, and who waits for the answer.
 async fn prepare(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     run: Run,
     options: Options,
     observer: &dyn Observer,
     choose: impl FnOnce(&Chat) -> (Path, Option<String>, Audience),
 ) -> Result<(Env, RunStart), Failure> {
-    let (world, mut run_start) =
-        Box::pin(resume::prepare(world, summary, run, options, observer)).await?;
+    let (env, mut run_start) =
+        Box::pin(resume::prepare(env, summary, run, options, observer)).await?;
     let chat = run_start
         .state
         .chat
@@ -230,7 +230,7 @@ async fn prepare(
     let (path, message, audience) = choose(&chat);
     let genesis = Head::genesis(summary.id);
     let continues = message.is_none().then_some(&path);
-    let log = Log::read(&world, summary.id, genesis, chat.since, continues).await?;
+    let log = Log::read(&env, summary.id, genesis, chat.since, continues).await?;
     if message.is_some() {
         let left = run_start.state.open_steps.keys().cloned();
         run_start.opening.extend(left.map(|path| {
@@ -264,7 +264,7 @@ async fn prepare(
         audience,
     );
     run_start.exchange = Some(Box::new(exchange));
-    Ok((world, run_start))
+    Ok((env, run_start))
 }
 
 fn exchange(

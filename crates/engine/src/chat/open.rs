@@ -73,7 +73,7 @@ impl ChatAgent {
     }
 
     /// The spec as text, parsed, and its path; and the agent.
-    fn read(&self, world: &Env) -> Result<(String, Workflow, PathBuf, String), Failure> {
+    fn read(&self, env: &Env) -> Result<(String, Workflow, PathBuf, String), Failure> {
         match self {
             Self::Program(program) => {
                 let text = chat_spec(*program);
@@ -81,7 +81,7 @@ impl ChatAgent {
                 Ok((text, workflow, PathBuf::new(), program.to_string()))
             }
             Self::Spec { file, agent } => {
-                let (text, workflow) = read_spec(world, file)?;
+                let (text, workflow) = read_spec(env, file)?;
                 let agent = choose_agent(&workflow, agent.as_deref(), file)?;
                 Ok((text, workflow, file.clone(), agent))
             }
@@ -115,17 +115,17 @@ fn chat_spec(program: CliAgentKind) -> String {
 
 /// Opens a chat with its first message and returns when that is answered.
 pub async fn open(
-    world: &Env,
+    env: &Env,
     opening: NewChat,
     message: &str,
     audience: Audience,
     observer: Arc<dyn Observer>,
     stop_token: StopToken,
 ) -> Result<Outcome, Failure> {
-    let message = validate_message(world, message, &*observer)?;
-    let (text, workflow, file, agent) = opening.source.read(world)?;
+    let message = validate_message(env, message, &*observer)?;
+    let (text, workflow, file, agent) = opening.source.read(env)?;
     let notice = |message: &str| observer.notice(message);
-    let (world, secrets) = &world.for_workflow(&workflow, &file, &notice);
+    let (env, secrets) = &env.for_workflow(&workflow, &file, &notice);
     let request = Request {
         spec: file.clone(),
         variables: BTreeMap::new(),
@@ -134,14 +134,14 @@ pub async fn open(
         out: opening.workspace.clone(),
         force: false,
     };
-    let variables = start::bind(world, &workflow, &request, &notice)?;
+    let variables = start::bind(env, &workflow, &request, &notice)?;
     let folder = &opening.workspace;
-    let preparing = Agents::prepare(world, &workflow, secrets, &file, folder, &*observer);
+    let preparing = Agents::prepare(env, &workflow, secrets, &file, folder, &*observer);
     let agents = preparing.await?;
-    let (spec, _) = journal::redact_and_store(world, &text).await?;
+    let (spec, _) = journal::redact_and_store(env, &text).await?;
     let mut entropy = [0; 10];
-    world.random.fill(&mut entropy);
-    let session = SessionId::new(world.clock.now(), entropy);
+    env.random.fill(&mut entropy);
+    let session = SessionId::new(env.clock.now(), entropy);
     let created = SessionCreated {
         name: opening
             .name
@@ -166,7 +166,7 @@ pub async fn open(
         max_turns: opening.max_turns,
     };
     let opened = vec![opened.into()];
-    let creating = create(world, session, created, opened, naming, &*observer);
+    let creating = create(env, session, created, opened, naming, &*observer);
     let (name, state) = creating.await?;
     let chat = state.chat.clone().expect("it was just opened");
     let (path, past) = (Chat::message_path(chat.next_number), Past::default());
@@ -175,7 +175,7 @@ pub async fn open(
         exchange: Some(Box::new(exchange)),
         ..RunStart::first(session, name, workflow, agents, state)
     };
-    Box::pin(run::execute(world, run_start, observer, stop_token)).await
+    Box::pin(run::execute(env, run_start, observer, stop_token)).await
 }
 
 #[cfg(test)]

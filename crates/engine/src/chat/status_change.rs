@@ -16,7 +16,7 @@ use crate::{history, lease, resume, steps};
 
 /// Clears the conversation: agents no longer receive it. It stays in the journal.
 pub async fn clear(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     by: &str,
     audience: Audience,
@@ -25,16 +25,16 @@ pub async fn clear(
     is_chat(summary)?;
     resume::check_resumable(summary)?;
     let cleared = ChatCleared { by: by.to_owned() };
-    let run = lease::acquire(world, summary).await?.run;
+    let run = lease::acquire(env, summary).await?.run;
     let status = audience.idle_status();
-    let written = write_run(world, summary, run, vec![cleared.into()], status, observer).await;
-    release_on_error(world, summary, run, written).await
+    let written = write_run(env, summary, run, vec![cleared.into()], status, observer).await;
+    release_on_error(env, summary, run, written).await
 }
 
 /// Moves a chat without an active run to `Paused` or `Expired`. Does nothing and returns `None` if
 /// its journal no longer ends at `seen`, because someone continued it.
 pub async fn set_idle(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     seen: Head,
     status: Status,
@@ -43,11 +43,11 @@ pub async fn set_idle(
 ) -> Result<Option<Outcome>, Failure> {
     is_chat(summary)?;
     resume::check_resumable(summary)?;
-    let run = lease::acquire(world, summary).await?.run;
-    let now = world.store.summary(summary.id).await;
-    let now = release_on_error(world, summary, run, now.map_err(Failure::from)).await?;
+    let run = lease::acquire(env, summary).await?.run;
+    let now = env.store.summary(summary.id).await;
+    let now = release_on_error(env, summary, run, now.map_err(Failure::from)).await?;
     if now.head != seen {
-        world.store.release(summary.id, run).await?;
+        env.store.release(summary.id, run).await?;
         return Ok(None);
     }
     let asked = StopRequested {
@@ -57,42 +57,40 @@ pub async fn set_idle(
         reason: None,
         checkpoint: None,
     };
-    let written = write_run(world, summary, run, vec![asked.into()], status, observer).await;
-    release_on_error(world, summary, run, written)
-        .await
-        .map(Some)
+    let written = write_run(env, summary, run, vec![asked.into()], status, observer).await;
+    release_on_error(env, summary, run, written).await.map(Some)
 }
 
 /// Writes a run without steps, under its lease.
 pub(super) async fn write_run(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     run: Run,
     changes: Vec<Event>,
     status: Status,
     observer: Arc<dyn Observer>,
 ) -> Result<Outcome, Failure> {
-    let (state, _) = history::load_verified(world, summary.id).await?;
+    let (state, _) = history::load_verified(env, summary.id).await?;
     // Checked again under the lease: the session may have ended in between.
     resume::check_resumable(&Summary {
         status: state.status,
         ..summary.clone()
     })?;
-    let mut events = vec![world.run_started()];
+    let mut events = vec![env.run_started()];
     events.extend(steps::unknown_step_events(&state));
     events.extend(changes);
     let error = None;
     events.push(RunEnded { status, error }.into());
-    let stop_requests = world.store.pending(summary.id).await?;
+    let stop_requests = env.store.pending(summary.id).await?;
     // An answer stays in the inbox until its question consumes it.
     let stop_requests = stop_requests
         .into_iter()
         .filter(|(_, message)| matches!(message, InboxMessage::Stop(_)));
     let stop_requests = stop_requests.map(|(number, _)| number).collect();
-    let (pen, writer) = Writer::new(world, summary.id, run, state, observer);
-    let closed = pen.close(events, stop_requests).await;
-    let state = pen.state();
-    drop(pen);
+    let (journal, writer) = Writer::new(env, summary.id, run, state, observer);
+    let closed = journal.close(events, stop_requests).await;
+    let state = journal.state();
+    drop(journal);
     let _ = writer.await;
     closed?;
     Ok(Outcome {

@@ -53,10 +53,10 @@ pub enum Effect {
 
 /// Pauses and archives every chat that is due. Skips chats that cannot be read or that have an
 /// active run.
-pub async fn sweep(world: &Env, limits: Limits, effect: Effect) -> Result<Swept, Failure> {
-    let now = world.clock.now();
+pub async fn sweep(env: &Env, limits: Limits, effect: Effect) -> Result<Swept, Failure> {
+    let now = env.clock.now();
     let mut swept = Swept::default();
-    let (listed, _) = sessions::list(world).await?;
+    let (listed, _) = sessions::list(env).await?;
     let open = |listed: &&sessions::ListedSession| {
         let status = listed.status;
         let rests = status != Status::Running && !status.is_archived() && !status.is_final();
@@ -64,7 +64,7 @@ pub async fn sweep(world: &Env, limits: Limits, effect: Effect) -> Result<Swept,
     };
     for listed in listed.iter().filter(open) {
         let summary = &listed.summary;
-        let Ok(state) = history::load_state(world, summary.id).await else {
+        let Ok(state) = history::load_state(env, summary.id).await else {
             continue;
         };
         let Some(chat) = state.chat else {
@@ -82,7 +82,7 @@ pub async fn sweep(world: &Env, limits: Limits, effect: Effect) -> Result<Swept,
         };
         if effect == Effect::Apply {
             let seen = state.head;
-            match set_idle(world, summary, seen, status, BY, Arc::new(NoObserver)).await {
+            match set_idle(env, summary, seen, status, BY, Arc::new(NoObserver)).await {
                 // Someone continued it, or is about to.
                 Ok(None) | Err(Failure::LeaseHeld { .. } | Failure::SessionEnded { .. }) => {
                     continue;

@@ -31,23 +31,22 @@ pub struct Change {
 
 /// Notes and finished steps at a checkpoint.
 struct StateAt {
-    memos: BTreeMap<NoteId, Note>,
+    notes: BTreeMap<NoteId, Note>,
     done: BTreeSet<Path>,
 }
 
 /// Compares two checkpoints; `None` if a journal is not here.
 pub(super) async fn diff(
-    world: &Env,
+    env: &Env,
     from: &Manifest,
     to: &Manifest,
 ) -> Result<Option<Difference>, Error> {
-    let (Some(before), Some(after)) = (state_at(world, from).await?, state_at(world, to).await?)
-    else {
+    let (Some(before), Some(after)) = (state_at(env, from).await?, state_at(env, to).await?) else {
         return Ok(None);
     };
-    let names: BTreeSet<&NoteId> = before.memos.keys().chain(after.memos.keys()).collect();
-    let memos = names.into_iter().filter_map(|id| {
-        let (sort, memo) = match (before.memos.get(id), after.memos.get(id)) {
+    let names: BTreeSet<&NoteId> = before.notes.keys().chain(after.notes.keys()).collect();
+    let notes = names.into_iter().filter_map(|id| {
+        let (sort, note) = match (before.notes.get(id), after.notes.get(id)) {
             (None, Some(new)) => (ChangeKind::Added, new),
             (Some(old), None) => (ChangeKind::Removed, old),
             (Some(old), Some(new)) if old != new => (ChangeKind::Changed, new),
@@ -56,11 +55,11 @@ pub(super) async fn diff(
         Some(Change {
             kind: sort,
             id: *id,
-            note: memo.clone(),
+            note: note.clone(),
         })
     });
     Ok(Some(Difference {
-        notes: memos.collect(),
+        notes: notes.collect(),
         done: after.done.difference(&before.done).cloned().collect(),
         undone: before.done.difference(&after.done).cloned().collect(),
     }))
@@ -68,20 +67,20 @@ pub(super) async fn diff(
 
 /// The state at the checkpoint's position in the journal; `None` if the journal is absent or
 /// another one.
-async fn state_at(world: &Env, manifest: &Manifest) -> Result<Option<StateAt>, Error> {
+async fn state_at(env: &Env, manifest: &Manifest) -> Result<Option<StateAt>, Error> {
     let (session, position) = (manifest.session, &manifest.journal);
     if position.seq == Seq(0) {
         return Ok(None);
     }
-    let end = match world.store.summary(session).await {
+    let end = match env.store.summary(session).await {
         Err(StoreError::NoSession(_)) => return Ok(None),
         found => found?.head.seq,
     };
-    if position.seq > end || world.store.event(session, position.seq).await?.hash != position.hash {
+    if position.seq > end || env.store.event(session, position.seq).await?.hash != position.hash {
         return Ok(None);
     }
     let (mut state, mut finished) = (State::empty(session), FinishedSteps::default());
-    history::read_events(world, session, Head::genesis(session), |entry| {
+    history::read_events(env, session, Head::genesis(session), |entry| {
         if entry.seq > position.seq {
             return Ok(());
         }
@@ -95,7 +94,7 @@ async fn state_at(world: &Env, manifest: &Manifest) -> Result<Option<StateAt>, E
     })
     .await?;
     Ok(Some(StateAt {
-        memos: notes_by_id(&state.handoff),
+        notes: notes_by_id(&state.handoff),
         done: finished.iter().map(|(path, _)| path.clone()).collect(),
     }))
 }
@@ -104,9 +103,9 @@ async fn state_at(world: &Env, manifest: &Manifest) -> Result<Option<StateAt>, E
 fn notes_by_id(handoff: &Handoff) -> BTreeMap<NoteId, Note> {
     fn all<T: Clone>(
         shelf: &NoteList<T>,
-        memo: fn(T) -> Note,
+        note: fn(T) -> Note,
     ) -> impl Iterator<Item = (NoteId, Note)> {
-        let notes_by_id = move |kept: &StoredNote<T>| Some((kept.id?, memo(kept.note.clone())));
+        let notes_by_id = move |kept: &StoredNote<T>| Some((kept.id?, note(kept.note.clone())));
         shelf.active().filter_map(notes_by_id)
     }
     let mut notes_by_id = BTreeMap::new();

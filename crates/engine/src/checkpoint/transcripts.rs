@@ -16,7 +16,7 @@ use crate::history;
 /// that is gone. A transcript that cannot be read does not fail the checkpoint, because the
 /// messages are in the journal.
 pub(super) async fn put_transcripts(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     state: &State,
 ) -> Result<Option<Digest>, Error> {
@@ -26,15 +26,15 @@ pub(super) async fn put_transcripts(
         .values()
         .filter_map(|open| open.native.as_ref())
     {
-        let Some(companion) = world.drivers.cli_agent(native.program) else {
+        let Some(cli_agent) = env.drivers.cli_agent(native.program) else {
             continue;
         };
-        let Some(records) = companion.transcript_files() else {
+        let Some(records) = cli_agent.transcript_files() else {
             continue;
         };
         let kept = match records.copy(&native.id).await {
             Ok(kept) if !kept.transcript.is_empty() => Some(kept),
-            _ => newest_transcript(world, session, native).await?,
+            _ => newest_transcript(env, session, native).await?,
         };
         if let Some(kept) = kept {
             all.extend(to_attachments(native.program, &native.id, kept));
@@ -43,7 +43,7 @@ pub(super) async fn put_transcripts(
     if all.is_empty() {
         return Ok(None);
     }
-    Ok(Some(world.snapshots.put_files(all).await?))
+    Ok(Some(env.snapshots.put_files(all).await?))
 }
 
 /// A transcript as attachments, named after the conversation.
@@ -61,17 +61,17 @@ pub(crate) fn to_attachments(
 /// The newest stored copy of a conversation: from a checkpoint, or from the adoption or fork of the
 /// session.
 pub(crate) async fn newest_transcript(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     native: &NativeConversation,
 ) -> Result<Option<TranscriptCopy>, Error> {
-    let state = history::load_state(world, session).await?;
+    let state = history::load_state(env, session).await?;
     let forked = state.forked.and_then(|forked| forked.attachments);
     let adopted = state.imported;
     let adopted = adopted.filter(|of| (of.program, &of.native_id) == (native.program, &native.id));
     let since = adopted.as_ref().map_or(Seq(0), |adopted| adopted.seq);
     let mut copies = Vec::new();
-    for (session, checkpoint) in world
+    for (session, checkpoint) in env
         .store
         .list_checkpoint_ids(Some(session))
         .await?
@@ -79,7 +79,7 @@ pub(crate) async fn newest_transcript(
         .rev()
     {
         // `checkpoint::list` reports damaged manifests; here they are skipped.
-        let Ok(Some(manifest)) = world.store.get_checkpoint(session, checkpoint).await else {
+        let Ok(Some(manifest)) = env.store.get_checkpoint(session, checkpoint).await else {
             continue;
         };
         if manifest.pruned.is_none() && manifest.journal.seq >= since {
@@ -88,8 +88,8 @@ pub(crate) async fn newest_transcript(
     }
     copies.extend(adopted.map(|adopted| adopted.attachments));
     copies.extend(forked);
-    for papers in copies {
-        if let Some(kept) = read_transcript(world, papers, native).await? {
+    for attachments in copies {
+        if let Some(kept) = read_transcript(env, attachments, native).await? {
             return Ok(Some(kept));
         }
     }
@@ -99,24 +99,24 @@ pub(crate) async fn newest_transcript(
 /// The transcript of a conversation among stored attachments; `None` if the attachments are not
 /// here.
 pub(crate) async fn read_transcript(
-    world: &Env,
-    papers: Digest,
+    env: &Env,
+    attachments: Digest,
     native: &NativeConversation,
 ) -> Result<Option<TranscriptCopy>, Error> {
-    match world.snapshots.attachments(papers).await {
+    match env.snapshots.attachments(attachments).await {
         // The session may be imported, and its attachments be on the other machine.
         Err(error) if error.kind() == Kind::NotFound => Ok(None),
-        papers => Ok(find_transcript(native, &papers?)),
+        attachments => Ok(find_transcript(native, &attachments?)),
     }
 }
 
 /// The transcript of a conversation among attachments.
 pub(crate) fn find_transcript(
     native: &NativeConversation,
-    papers: &[(String, Vec<u8>)],
+    attachments: &[(String, Vec<u8>)],
 ) -> Option<TranscriptCopy> {
     let (mut record, mut kept) = (None, TranscriptCopy::default());
-    for (name, bytes) in papers {
+    for (name, bytes) in attachments {
         let Some(Piece {
             program,
             id,

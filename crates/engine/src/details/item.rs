@@ -30,7 +30,7 @@ pub enum Item {
 /// A current note and its metadata.
 #[derive(Debug, Serialize)]
 pub struct NoteItem {
-    pub memo: Option<NoteId>,
+    pub note: Option<NoteId>,
     /// The time of the last correction, or of the note.
     pub at: Timestamp,
     /// The kind of author.
@@ -89,19 +89,19 @@ pub struct Git {
 }
 
 /// The current notes of a list, oldest first.
-pub(super) fn notes<T: Clone>(shelf: &NoteList<T>, memo: fn(T) -> Note) -> Vec<Item> {
-    shelf.active().map(|kept| note(kept, memo)).collect()
+pub(super) fn note_items<T: Clone>(list: &NoteList<T>, content: fn(T) -> Note) -> Vec<Item> {
+    list.active().map(|kept| note_item(kept, content)).collect()
 }
 
-pub(super) fn note<T: Clone>(kept: &note::StoredNote<T>, memo: fn(T) -> Note) -> Item {
+pub(super) fn note_item<T: Clone>(kept: &note::StoredNote<T>, content: fn(T) -> Note) -> Item {
     Item::Note(NoteItem {
-        memo: kept.id,
+        note: kept.id,
         at: kept.at,
         source: kept.source,
         by: kept.by.clone(),
         step: kept.path.clone(),
         entry: kept.seq,
-        says: memo(kept.note.clone()),
+        says: content(kept.note.clone()),
     })
 }
 

@@ -19,13 +19,13 @@ pub(super) type Make = fn(&JournalEvent, &str) -> Vec<Item>;
 
 /// One page of the items that `make` finds in the journal before `cursor`.
 pub(super) async fn page(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     cursor: Option<Cursor>,
     mut budget: PageBudget,
     make: Make,
 ) -> Result<Page, Error> {
-    let end = world.store.summary(summary.id).await?.head.seq;
+    let end = env.store.summary(summary.id).await?.head.seq;
     // A cursor points into an event: that event is read again, up to the cursor.
     let (mut before, mut within) = match cursor {
         Some(cursor) if cursor.seq <= end => (Seq(cursor.seq.0 + 1), Some(cursor.item)),
@@ -33,10 +33,10 @@ pub(super) async fn page(
     };
     let (mut items, last) = (Vec::new(), before.0.saturating_sub(MAX_EVENTS_READ));
     while before.0 > 1 && before.0 > last {
-        let (entries, from) = chunk(world, summary, before).await?;
+        let (entries, from) = chunk(env, summary, before).await?;
         for entry in entries.into_iter().rev() {
             let long_text = match entry.event.text() {
-                Some(text) => journal::load_text(world, text).await?,
+                Some(text) => journal::load_text(env, text).await?,
                 None => String::new(),
             };
             let mut made = make(&entry, &long_text);
@@ -68,16 +68,16 @@ pub(super) async fn page(
 
 /// The events before a position, oldest first, and the position of the first one.
 async fn chunk(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     before: Seq,
 ) -> Result<(Vec<JournalEvent>, Seq), Error> {
     let known = before.0.saturating_sub(CHUNK + 1);
     let head = match known {
         0 => Head::genesis(summary.id),
-        known => world.store.event(summary.id, Seq(known)).await?.head(),
+        known => env.store.event(summary.id, Seq(known)).await?.head(),
     };
     let count = usize::try_from(before.0 - 1 - known).unwrap_or(usize::MAX);
-    let entries = world.store.read(summary.id, head, count).await?;
+    let entries = env.store.read(summary.id, head, count).await?;
     Ok((entries, Seq(known + 1)))
 }

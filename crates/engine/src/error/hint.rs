@@ -156,8 +156,8 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
                 let standing: Vec<String> = standing.iter().map(ToString::to_string).collect();
                 format!("these hold: {}", standing.join(", "))
             }
-            Error::NoteNotEditable { memo } => {
-                format!("write one of your own that says otherwise, or ask a person: `segno note correct {memo}`")
+            Error::NoteNotEditable { note } => {
+                format!("write one of your own that says otherwise, or ask a person: `segno note correct {note}`")
             }
             Error::ResumeContextTooLong { .. } => "leave out what the agent can find in the files".into(),
             Error::InvalidNote { .. } => "say what happened, in a sentence or two".into(),

@@ -308,16 +308,16 @@ pub enum Error {
     #[error("`{agent}` cannot take over: {reason}")]
     NoSuchAgent { agent: String, reason: String },
     /// The note does not exist, or was replaced or withdrawn.
-    #[error("session {name} has no memo {memo}")]
+    #[error("session {name} has no memo {note}")]
     NoSuchNote {
         name: Name,
-        memo: NoteId,
+        note: NoteId,
         /// The current notes of the same kind.
         standing: Vec<NoteId>,
     },
     /// Only the user may change this note.
-    #[error("memo {memo} was written by a person")]
-    NoteNotEditable { memo: NoteId },
+    #[error("memo {note} was written by a person")]
+    NoteNotEditable { note: NoteId },
     #[error("this cannot be noted: {reason}")]
     InvalidNote { reason: String },
     /// The edited resume context is longer than the limit.

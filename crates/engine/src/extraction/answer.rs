@@ -121,9 +121,9 @@ mod tests {
             format!("```json\n{}\n```", good()),
             format!("\n {} \n", good()),
         ] {
-            let memos = parse(&text).unwrap();
-            let [Note::Decision(decision), Note::Error(error)] = memos.as_slice() else {
-                panic!("{memos:?}");
+            let notes = parse(&text).unwrap();
+            let [Note::Decision(decision), Note::Error(error)] = notes.as_slice() else {
+                panic!("{notes:?}");
             };
             assert_eq!(decision.decision_type, DecisionType::Library);
             assert_eq!(decision.alternatives, ["PostgreSQL"]);

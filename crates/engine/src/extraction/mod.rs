@@ -38,7 +38,7 @@ const MAX_ATTEMPTS: u32 = 2;
 /// The agent that reads the conversation.
 pub(crate) struct Reader {
     pub(crate) agent: String,
-    pub(crate) speaker: AgentDriver,
+    pub(crate) driver: AgentDriver,
     pub(crate) price: Option<Price>,
     /// The time limit for all of it.
     pub(crate) within: Duration,
@@ -47,7 +47,7 @@ pub(crate) struct Reader {
 
 /// What a reader returned.
 struct ReaderResult {
-    memos: Vec<Note>,
+    notes: Vec<Note>,
     usage: Usage,
     /// Why the answer is unusable, if it is.
     refused: Option<String>,
@@ -56,7 +56,7 @@ struct ReaderResult {
 /// Extracts notes if the session can be resumed. Errors are reported and do not change the
 /// session's status.
 pub(crate) async fn extract(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     state: &State,
     reader: &Reader,
@@ -67,10 +67,10 @@ pub(crate) async fn extract(
         return;
     }
     let name = &reader.agent;
-    let reading = ask_reader(world, session, state, reader, observer);
+    let reading = ask_reader(env, session, state, reader, observer);
     let result = tokio::select! {
         result = reading => result,
-        () = world.clock.sleep(reader.within) => {
+        () = env.clock.sleep(reader.within) => {
             let within = segno_core::time::format_duration(reader.within);
             Err(format!("it has not answered within {within}"))
         }
@@ -80,7 +80,7 @@ pub(crate) async fn extract(
         Ok(None) => return,
         Ok(Some(result)) => {
             let refused = result.refused.clone();
-            match record_notes(world, session, state.head, reader, result).await {
+            match record_notes(env, session, state.head, reader, result).await {
                 Ok(()) => refused,
                 Err(error) => Some(error.to_string()),
             }
@@ -96,14 +96,14 @@ pub(crate) async fn extract(
 
 /// Asks the reader; `None` if there is nothing that it has not read.
 async fn ask_reader(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     state: &State,
     reader: &Reader,
     observer: &dyn Observer,
 ) -> Result<Option<ReaderResult>, String> {
     let to_text = |error: Error| error.to_string();
-    let said = question::newest_messages(world, session, &state.handoff).await;
+    let said = question::newest_messages(env, session, &state.handoff).await;
     let said = said.map_err(to_text)?;
     if said.is_empty() {
         return Ok(None);
@@ -113,7 +113,7 @@ async fn ask_reader(
         reader.agent,
         segno_core::time::format_duration(reader.within)
     ));
-    let question = question::build(&said, &state.handoff, &Fence::new(&*world.random));
+    let question = question::build(&said, &state.handoff, &Fence::new(&*env.random));
     let (mut usage, mut reason) = (Usage::default(), String::new());
     for attempt in 1..=MAX_ATTEMPTS {
         let input = match attempt {
@@ -124,10 +124,10 @@ async fn ask_reader(
         let answer = answer.map_err(|error| error.message)?;
         usage += priced(reader.price, answer.usage);
         match answer::parse(&answer.text) {
-            Ok(memos) => {
+            Ok(notes) => {
                 let refused = None;
                 return Ok(Some(ReaderResult {
-                    memos,
+                    notes,
                     usage,
                     refused,
                 }));
@@ -136,7 +136,7 @@ async fn ask_reader(
         }
     }
     Ok(Some(ReaderResult {
-        memos: Vec::new(),
+        notes: Vec::new(),
         usage,
         refused: Some(format!("its answer cannot be used: {reason}")),
     }))
@@ -151,7 +151,7 @@ async fn call_reader(
 ) -> Result<Answer, agent::Error> {
     let path = Path::root("handoff");
     let key = Digest::of_fields(&[session.to_string().as_bytes(), input.as_bytes()]);
-    match &reader.speaker {
+    match &reader.driver {
         AgentDriver::Model(model) => {
             let text = input.to_owned();
             let call = Call {
@@ -187,7 +187,7 @@ async fn call_reader(
 
 /// Records the notes between runs. If a run started meanwhile, they are dropped without an error.
 async fn record_notes(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     head: Head,
     reader: &Reader,
@@ -197,13 +197,13 @@ async fn record_notes(
     if result.refused.is_some() && !used {
         return Ok(());
     }
-    let summary = world.store.summary(session).await?;
-    let interlude = match BetweenRuns::acquire(world, &summary).await {
+    let summary = env.store.summary(session).await?;
+    let interlude = match BetweenRuns::acquire(env, &summary).await {
         Err(Error::LeaseHeld { .. }) => return Ok(()),
         begun => begun?,
     };
     let mut resumed = false;
-    let since = history::read_events(world, session, head, |entry| {
+    let since = history::read_events(env, session, head, |entry| {
         resumed |= matches!(entry.event, Event::RunStarted(_));
         Ok(())
     });
@@ -212,13 +212,13 @@ async fn record_notes(
         interlude.release().await;
         return since.map(|_| ());
     }
-    let memos = result.memos.into_iter();
+    let notes = result.notes.into_iter();
     let written = NotesWritten {
         source: Source::Model,
         by: reader.agent.clone(),
         path: None,
-        notes: memos
-            .map(|memo| notes::redact_and_bound(world, memo.into()))
+        notes: notes
+            .map(|note| notes::redact_and_bound(env, note.into()))
             .collect(),
         // What could not be used may be read again.
         read_to: result.refused.is_none().then_some(head.seq),

@@ -90,7 +90,7 @@ pub(super) fn retry_prompt(reason: &str) -> String {
 
 /// The newest entries that no model has read, oldest first.
 pub(super) async fn newest_messages(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     handoff: &Handoff,
 ) -> Result<VecDeque<String>, Error> {
@@ -98,7 +98,7 @@ pub(super) async fn newest_messages(
     // Blobs are loaded only for the events that are shown.
     let mut events: VecDeque<Event> = VecDeque::new();
     let start = State::empty(session).head;
-    history::read_events(world, session, start, |entry| {
+    history::read_events(env, session, start, |entry| {
         if entry.seq > read_to && is_conversation(&entry.event) {
             events.push_back(entry.event);
             if events.len() > MAX_MESSAGES {
@@ -110,7 +110,7 @@ pub(super) async fn newest_messages(
     .await?;
     let mut messages: VecDeque<String> = VecDeque::new();
     for event in events {
-        for piece in event_messages(world, &event).await? {
+        for piece in event_messages(env, &event).await? {
             // An answer appears twice: as the agent's message, and as the result of its step.
             if messages.back().is_none_or(|last| !last.ends_with(&piece.1)) {
                 messages.push_back(format!("[{}] {}", piece.0, piece.1));
@@ -136,10 +136,10 @@ fn is_conversation(event: &Event) -> bool {
 }
 
 /// The messages of a journal event: who, and what.
-async fn event_messages(world: &Env, event: &Event) -> Result<Vec<(&'static str, String)>, Error> {
+async fn event_messages(env: &Env, event: &Event) -> Result<Vec<(&'static str, String)>, Error> {
     let text = |text: &Text| {
         let text = text.clone();
-        async move { Ok::<_, Error>(journal::load_text(world, &text).await?) }
+        async move { Ok::<_, Error>(journal::load_text(env, &text).await?) }
     };
     Ok(match event {
         Event::StepStarted(event) => message("task", &text(&event.input).await?),

@@ -41,7 +41,7 @@ impl ForkedConversation {
 
 /// The conversations that continue, if there is a transcript without later messages.
 pub(super) async fn collect(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     source: &SourceState,
     part: &ForkPoint,
@@ -51,11 +51,11 @@ pub(super) async fn collect(
         let Some(native) = source.state.open_steps[path].native.clone() else {
             continue;
         };
-        if let Some(record) = record(world, summary, source, part, &native).await? {
+        if let Some(record) = record(env, summary, source, part, &native).await? {
             conversations.push(ForkedConversation {
                 path: path.clone(),
                 native,
-                id: cli_agent::new_conversation_id(&*world.random),
+                id: cli_agent::new_conversation_id(&*env.random),
                 record,
             });
         }
@@ -64,39 +64,39 @@ pub(super) async fn collect(
 }
 
 async fn record(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     source: &SourceState,
     part: &ForkPoint,
     native: &NativeConversation,
 ) -> Result<Option<TranscriptCopy>, Error> {
     let ForkPoint::AtCheckpoint(manifest, _) = part else {
-        return newest(world, summary, native).await;
+        return newest(env, summary, native).await;
     };
-    if let Some(papers) = manifest.attachments
-        && let Some(record) = transcripts::read_transcript(world, papers, native).await?
+    if let Some(attachments) = manifest.attachments
+        && let Some(record) = transcripts::read_transcript(env, attachments, native).await?
     {
         return Ok(Some(record));
     }
     // The vendor's transcript has the current state. It has no later messages only if the session
     // has no later events.
     let adopted = source.state.imported.as_ref();
-    let lease = world.store.lease(summary.id).await?;
-    let at_rest = lease::verdict(world, &lease) != LeaseDecision::Held;
+    let lease = env.store.lease(summary.id).await?;
+    let at_rest = lease::verdict(env, &lease) != LeaseDecision::Held;
     if at_rest && adopted.is_none() && summary.head.seq == manifest.journal.seq {
-        return newest(world, summary, native).await;
+        return newest(env, summary, native).await;
     }
     let forked = source
         .state
         .forked
         .as_ref()
         .and_then(|forked| forked.attachments);
-    for papers in adopted
+    for attachments in adopted
         .map(|adopted| adopted.attachments)
         .into_iter()
         .chain(forked)
     {
-        if let Some(record) = transcripts::read_transcript(world, papers, native).await? {
+        if let Some(record) = transcripts::read_transcript(env, attachments, native).await? {
             return Ok(Some(record));
         }
     }
@@ -105,15 +105,15 @@ async fn record(
 
 /// The vendor's current transcript, or the newest stored copy.
 async fn newest(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     native: &NativeConversation,
 ) -> Result<Option<TranscriptCopy>, Error> {
-    if let Some(companion) = world.drivers.cli_agent(native.program)
-        && let Some(records) = companion.transcript_files()
+    if let Some(cli_agent) = env.drivers.cli_agent(native.program)
+        && let Some(records) = cli_agent.transcript_files()
     {
         let folder = FilePath::new(&native.folder);
-        let known = companion.transcript_state(&native.id, folder).await;
+        let known = cli_agent.transcript_state(&native.id, folder).await;
         let health = known.ok().flatten().map(|record| record.health);
         if let Some(Health::Intact | Health::Damaged(_)) = health
             && let Ok(record) = records.copy(&native.id).await
@@ -121,11 +121,11 @@ async fn newest(
             return Ok(Some(record));
         }
     }
-    transcripts::newest_transcript(world, summary.id, native).await
+    transcripts::newest_transcript(env, summary.id, native).await
 }
 
 /// The transcripts as attachments.
-pub(super) fn papers(conversations: &[ForkedConversation]) -> Vec<(String, Vec<u8>)> {
+pub(super) fn attachments(conversations: &[ForkedConversation]) -> Vec<(String, Vec<u8>)> {
     let paper = |conversation: &ForkedConversation| {
         to_attachments(
             conversation.native.program,
@@ -138,13 +138,13 @@ pub(super) fn papers(conversations: &[ForkedConversation]) -> Vec<(String, Vec<u
 
 /// Stores the transcripts; durable when it returns.
 pub(super) async fn put(
-    world: &Env,
+    env: &Env,
     conversations: &[ForkedConversation],
 ) -> Result<Option<Digest>, Error> {
     if conversations.is_empty() {
         return Ok(None);
     }
     Ok(Some(
-        world.snapshots.put_files(papers(conversations)).await?,
+        env.snapshots.put_files(attachments(conversations)).await?,
     ))
 }

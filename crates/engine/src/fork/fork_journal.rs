@@ -20,10 +20,10 @@ pub(super) struct ForkJournal {
 }
 
 impl ForkJournal {
-    pub(super) fn new(world: &Env) -> Self {
+    pub(super) fn new(env: &Env) -> Self {
         let mut entropy = [0; 10];
-        world.random.fill(&mut entropy);
-        let at = world.clock.now();
+        env.random.fill(&mut entropy);
+        let at = env.clock.now();
         let session = SessionId::new(at, entropy);
         Self {
             session,
@@ -65,7 +65,7 @@ impl ForkJournal {
     }
 
     /// The session, ready for creation. No process holds its lease afterwards.
-    pub(super) fn ready(self, world: &Env, created: &SessionCreated) -> NewSession {
+    pub(super) fn ready(self, env: &Env, created: &SessionCreated) -> NewSession {
         let batch = Batch {
             session: self.session,
             run: Run(1),
@@ -83,8 +83,8 @@ impl ForkJournal {
             name: created.name.clone(),
             kind: created.session_kind,
             workspace: created.workspace.clone(),
-            owner: world.processes.current(),
-            ttl: world.ttl,
+            owner: env.processes.current(),
+            ttl: env.ttl,
             batch,
         }
     }

@@ -97,41 +97,41 @@ pub struct ForkPlan {
 
 /// Creates a new session from `summary`, with the status `paused`.
 pub async fn fork(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     request: Request,
     progress: &Progress,
 ) -> Result<Forked, Error> {
     let request = match request.point {
         ForkPoint::CopyInto(folder) => Request {
-            point: checkpoint_files(world, summary, folder, progress).await?,
+            point: checkpoint_files(env, summary, folder, progress).await?,
             ..request
         },
         _ => request,
     };
-    let mut draft = Draft::new(world, summary, request).await?;
+    let mut draft = Draft::new(env, summary, request).await?;
     let (mut set_aside, mut rescue) = (Vec::new(), None);
     if let ForkPoint::AtCheckpoint(manifest, place) = &draft.part {
         let filled = draft
             .target
-            .restore_files(world, manifest, place, progress)
+            .restore_files(env, manifest, place, progress)
             .await?;
         set_aside = filled.restored.disarmed;
         rescue = filled.rescue.map(|rescue| rescue.id);
     }
-    draft.forked.attachments = conversation::put(world, &draft.conversations).await?;
+    draft.forked.attachments = conversation::put(env, &draft.conversations).await?;
     loop {
-        let copy = draft.copy(world)?;
+        let copy = draft.copy(env)?;
         let (session, steps, usage) = (copy.session, copy.state.finished, copy.state.usage);
-        match world.store.create(copy.ready(world, &draft.created)).await {
+        match env.store.create(copy.ready(env, &draft.created)).await {
             // Another process took the name.
             Err(StoreError::NameTaken(_)) if draft.target.family.is_some() => {
-                draft.created.name = draft.target.next(world).await?;
+                draft.created.name = draft.target.next(env).await?;
             }
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 return Ok(Forked {
-                    summary: world.store.summary(session).await?,
+                    summary: env.store.summary(session).await?,
                     steps,
                     usage,
                     checkpoint: draft.forked.checkpoint,
@@ -145,13 +145,13 @@ pub async fn fork(
 
 /// Creates a checkpoint of the current files for the fork.
 async fn checkpoint_files(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     folder: PathBuf,
     progress: &Progress,
 ) -> Result<ForkPoint, Error> {
     let note = Some("before it was copied".to_owned());
-    let taken = checkpoint::create(world, summary, Trigger::Manual, note, progress).await?;
+    let taken = checkpoint::create(env, summary, Trigger::Manual, note, progress).await?;
     Ok(ForkPoint::AtCheckpoint(
         Box::new(taken.manifest),
         TargetFolder::Into(folder),
@@ -160,33 +160,33 @@ async fn checkpoint_files(
 
 /// Reports what a fork, and a resume of it, would do. Changes nothing.
 pub async fn plan(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     request: Request,
     options: &Options,
 ) -> Result<ForkPlan, Error> {
-    let draft = Draft::new(world, summary, request).await?;
-    let state = draft.copy(world)?.state;
-    let text = journal::load_text(world, &draft.created.spec).await?;
+    let draft = Draft::new(env, summary, request).await?;
+    let state = draft.copy(env)?.state;
+    let text = journal::load_text(env, &draft.created.spec).await?;
     let workflow = spec::parse(&text).map_err(|problems| Error::InvalidStoredSpec {
         session: summary.id,
         digest: draft.created.spec_digest,
         reason: problems.to_string(),
     })?;
-    let papers = conversation::papers(&draft.conversations);
+    let attachments = conversation::attachments(&draft.conversations);
     let steps = plan::steps(
-        world,
+        env,
         &workflow,
         &state,
-        plan::TranscriptCopies::Attachments(&papers),
+        plan::TranscriptCopies::Attachments(&attachments),
         options,
     );
     let (mut checkpoint, mut replaced, mut held_by) = (None, None, None);
     if let ForkPoint::AtCheckpoint(manifest, place) = &draft.part {
         checkpoint = Some(manifest.id);
         if *place == TargetFolder::Original {
-            replaced = Some(draft.target.dry_run(world, manifest).await?);
-            let mut users = lease::active_sessions(world, &draft.target.folder).await?;
+            replaced = Some(draft.target.dry_run(env, manifest).await?);
+            let mut users = lease::active_sessions(env, &draft.target.folder).await?;
             held_by = users.pop().map(|(_, owner)| owner);
         }
     }
@@ -212,17 +212,17 @@ struct Draft {
 }
 
 impl Draft {
-    async fn new(world: &Env, summary: &Summary, request: Request) -> Result<Self, Error> {
+    async fn new(env: &Env, summary: &Summary, request: Request) -> Result<Self, Error> {
         let Request {
             point: part,
             name,
             out,
         } = request;
-        let source = SourceState::read(world, summary, &part).await?;
-        let conversations = conversation::collect(world, summary, &source, &part).await?;
-        let events = source.events(world, summary, &conversations).await?;
-        let target = Target::choose(world, summary, &part, name).await?;
-        let mut created = source.created(world, summary, &target).await?;
+        let source = SourceState::read(env, summary, &part).await?;
+        let conversations = conversation::collect(env, summary, &source, &part).await?;
+        let events = source.events(env, summary, &conversations).await?;
+        let target = Target::choose(env, summary, &part, name).await?;
+        let mut created = source.created(env, summary, &target).await?;
         if let Some(out) = out {
             created.out = start::path_text(&out)?;
         }
@@ -250,10 +250,10 @@ impl Draft {
     }
 
     /// Builds the journal of the fork.
-    fn copy(&self, world: &Env) -> Result<ForkJournal, Error> {
-        let mut copy = ForkJournal::new(world);
+    fn copy(&self, env: &Env) -> Result<ForkJournal, Error> {
+        let mut copy = ForkJournal::new(env);
         copy.write(self.created.clone().into())?;
-        copy.write(world.run_started())?;
+        copy.write(env.run_started())?;
         copy.write(self.forked.clone().into())?;
         for event in &self.events {
             copy.write(event.clone())?;

@@ -29,27 +29,27 @@ pub(super) struct SourceState {
 
 impl SourceState {
     pub(super) async fn read(
-        world: &Env,
+        env: &Env,
         summary: &Summary,
         part: &ForkPoint,
     ) -> Result<Self, Error> {
         match part {
             ForkPoint::All | ForkPoint::CopyInto(_) => {
-                Self::until(world, summary, Seq(u64::MAX)).await
+                Self::until(env, summary, Seq(u64::MAX)).await
             }
             ForkPoint::AtCheckpoint(manifest, _) => {
-                check_checkpoint(world, summary, manifest).await?;
-                Self::until(world, summary, manifest.journal.seq).await
+                check_checkpoint(env, summary, manifest).await?;
+                Self::until(env, summary, manifest.journal.seq).await
             }
-            ForkPoint::Before(step) => Self::before(world, summary, step).await,
+            ForkPoint::Before(step) => Self::before(env, summary, step).await,
         }
     }
 
     /// Reads a session up to an event.
-    async fn until(world: &Env, summary: &Summary, end: Seq) -> Result<Self, Error> {
+    async fn until(env: &Env, summary: &Summary, end: Seq) -> Result<Self, Error> {
         let mut replay = Replay::new(summary);
         let mut spoken = BTreeSet::new();
-        history::read_events(world, summary.id, replay.state.head, |entry| {
+        history::read_events(env, summary.id, replay.state.head, |entry| {
             if entry.seq > end {
                 replay.skip(&entry);
                 return Ok(());
@@ -75,11 +75,11 @@ impl SourceState {
     }
 
     /// Reads a session up to the first start of `step`, or of a step below it.
-    async fn before(world: &Env, summary: &Summary, step: &str) -> Result<Self, Error> {
+    async fn before(env: &Env, summary: &Summary, step: &str) -> Result<Self, Error> {
         let mut replay = Replay::new(summary);
         let (mut known, mut cut) = (BTreeSet::new(), false);
         let below = format!("{step}/");
-        history::read_events(world, summary.id, replay.state.head, |entry| {
+        history::read_events(env, summary.id, replay.state.head, |entry| {
             if let Event::StepStarted(_) | Event::QuestionAsked(_) = &entry.event
                 && let Some((path, _)) = entry.event.step()
             {
@@ -114,7 +114,7 @@ impl SourceState {
     /// The first event of the fork: the current spec, and the properties of the source.
     pub(super) async fn created(
         &self,
-        world: &Env,
+        env: &Env,
         summary: &Summary,
         target: &Target,
     ) -> Result<SessionCreated, Error> {
@@ -124,10 +124,10 @@ impl SourceState {
         };
         let created = self.state.created.clone();
         let created: Created = created.ok_or_else(|| senseless("it was never created"))?;
-        let entry = world.store.event(summary.id, self.state.spec_seq).await?;
+        let entry = env.store.event(summary.id, self.state.spec_seq).await?;
         let spec = entry.event.text().cloned();
         let spec = spec.ok_or_else(|| senseless("it has no spec"))?;
-        put_again(world, &spec).await?;
+        put_again(env, &spec).await?;
         let moved = relocate::moved(&created, &target.folder)?;
         Ok(SessionCreated {
             name: target.name.clone(),
@@ -150,12 +150,12 @@ impl SourceState {
     /// The events of all finished steps, and of those that continue.
     pub(super) async fn events(
         &self,
-        world: &Env,
+        env: &Env,
         summary: &Summary,
         conversations: &[ForkedConversation],
     ) -> Result<Vec<Event>, Error> {
         let (mut events, end) = (Vec::new(), self.state.head.seq);
-        history::read_events(world, summary.id, Head::genesis(summary.id), |entry| {
+        history::read_events(env, summary.id, Head::genesis(summary.id), |entry| {
             if entry.seq <= end {
                 events.extend(self.copied_event(entry, conversations));
             }
@@ -164,7 +164,7 @@ impl SourceState {
         .await?;
         for event in &events {
             if let Some(text) = event.text() {
-                put_again(world, text).await?;
+                put_again(env, text).await?;
             }
         }
         Ok(events)
@@ -276,18 +276,14 @@ fn is_message(event: &Event) -> bool {
 }
 
 /// Checks that a checkpoint belongs to this session and to this journal.
-async fn check_checkpoint(
-    world: &Env,
-    summary: &Summary,
-    manifest: &Manifest,
-) -> Result<(), Error> {
+async fn check_checkpoint(env: &Env, summary: &Summary, manifest: &Manifest) -> Result<(), Error> {
     let foreign = |reason: String| Error::CheckpointOfOtherSession {
         checkpoint: manifest.id,
         name: summary.name.clone(),
         reason,
     };
     if manifest.session != summary.id {
-        let of = match world.store.summary(manifest.session).await {
+        let of = match env.store.summary(manifest.session).await {
             Ok(of) => of.name.to_string(),
             Err(_) => manifest.session.to_string(),
         };
@@ -303,7 +299,7 @@ async fn check_checkpoint(
             "it speaks of entry {seq}, and the journal that is here ends at {end}"
         )));
     }
-    if world.store.event(summary.id, seq).await?.hash != hash {
+    if env.store.event(summary.id, seq).await?.hash != hash {
         return Err(foreign(format!(
             "entry {seq} of the journal that is here is not the one that it speaks of"
         )));
@@ -312,10 +308,10 @@ async fn check_checkpoint(
 }
 
 /// Stores a long text again: the source may be deleted while the fork is created.
-async fn put_again(world: &Env, text: &Text) -> Result<(), Error> {
+async fn put_again(env: &Env, text: &Text) -> Result<(), Error> {
     if let Text::Blob { blob, .. } = text {
-        let bytes = world.store.get(*blob).await?;
-        world.store.put(bytes).await?;
+        let bytes = env.store.get(*blob).await?;
+        env.store.put(bytes).await?;
     }
     Ok(())
 }

@@ -25,13 +25,13 @@ pub(super) struct Target {
 impl Target {
     /// The first free name whose folder is free, too.
     pub(super) async fn choose(
-        world: &Env,
+        env: &Env,
         summary: &Summary,
         part: &ForkPoint,
         name: Option<Name>,
     ) -> Result<Self, Error> {
         let workspace = PathBuf::from(&summary.workspace);
-        let taken = taken_names(world).await?;
+        let taken = taken_names(env).await?;
         let like = || Name::sanitized(&format!("{}-fork", summary.name));
         let family = name.is_none().then(like);
         let wanted = name.unwrap_or_else(like);
@@ -49,17 +49,17 @@ impl Target {
                 | ForkPoint::AtCheckpoint(_, TargetFolder::Original) => workspace.clone(),
                 ForkPoint::CopyInto(folder) => {
                     let folder = canonical_path(folder);
-                    check_folder_is_free(world, summary, &folder, None).await?;
+                    check_folder_is_free(env, summary, &folder, None).await?;
                     folder
                 }
                 ForkPoint::AtCheckpoint(manifest, TargetFolder::Into(folder)) => {
                     let folder = canonical_path(folder);
-                    check_folder_is_free(world, summary, &folder, Some(manifest)).await?;
+                    check_folder_is_free(env, summary, &folder, Some(manifest)).await?;
                     folder
                 }
                 ForkPoint::AtCheckpoint(manifest, TargetFolder::Beside) => {
                     let folder = folder_beside(&workspace, &name)?;
-                    match check_folder_is_free(world, summary, &folder, Some(manifest)).await {
+                    match check_folder_is_free(env, summary, &folder, Some(manifest)).await {
                         Err(Error::FolderTaken { .. }) if family.is_some() => continue,
                         other => other?,
                     }
@@ -76,8 +76,8 @@ impl Target {
     }
 
     /// The next free numbered name.
-    pub(super) async fn next(&self, world: &Env) -> Result<Name, Error> {
-        let taken = taken_names(world).await?;
+    pub(super) async fn next(&self, env: &Env) -> Result<Name, Error> {
+        let taken = taken_names(env).await?;
         let family = self.family.as_ref().unwrap_or(&self.name);
         let mut all = (1..).map(|number| family.numbered(number));
         let free = all.find(|name| !taken.contains(name));
@@ -87,7 +87,7 @@ impl Target {
     /// Restores the files of a checkpoint into the fork's folder.
     pub(super) async fn restore_files(
         &self,
-        world: &Env,
+        env: &Env,
         manifest: &Manifest,
         place: &TargetFolder,
         progress: &Progress,
@@ -95,27 +95,23 @@ impl Target {
         let mut into = Some(self.folder.clone());
         if *place == TargetFolder::Original {
             into = None;
-            if let Some((user, _)) = lease::active_sessions(world, &self.folder).await?.pop() {
+            if let Some((user, _)) = lease::active_sessions(env, &self.folder).await?.pop() {
                 return Err(Error::RestoreWhileRunning {
                     session: user.id,
                     name: user.name,
                 });
             }
         }
-        checkpoint::restore(world, manifest, exact_request(into), progress).await
+        checkpoint::restore(env, manifest, exact_request(into), progress).await
     }
 
     /// Reports what a restore would do to the existing files.
-    pub(super) async fn dry_run(
-        &self,
-        world: &Env,
-        manifest: &Manifest,
-    ) -> Result<Restored, Error> {
+    pub(super) async fn dry_run(&self, env: &Env, manifest: &Manifest) -> Result<Restored, Error> {
         let request = checkpoint::Request {
             dry_run: true,
             ..exact_request(None)
         };
-        let returned = checkpoint::restore(world, manifest, request, &|_, _| {}).await?;
+        let returned = checkpoint::restore(env, manifest, request, &|_, _| {}).await?;
         Ok(returned.restored)
     }
 }
@@ -129,9 +125,9 @@ fn exact_request(into: Option<PathBuf>) -> checkpoint::Request {
     }
 }
 
-async fn taken_names(world: &Env) -> Result<BTreeSet<Name>, Error> {
+async fn taken_names(env: &Env) -> Result<BTreeSet<Name>, Error> {
     // `sessions::list` reports damaged sessions; here they are skipped.
-    let all = world.store.list().await?.into_iter().flatten();
+    let all = env.store.list().await?.into_iter().flatten();
     Ok(all.map(|summary| summary.name).collect())
 }
 
@@ -164,7 +160,7 @@ pub(crate) fn canonical_path(folder: &Path) -> PathBuf {
 /// Checks that a restore into this folder touches no other files. An existing folder may only have
 /// some of the checkpoint's files, as a killed fork leaves it.
 async fn check_folder_is_free(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     folder: &Path,
     manifest: Option<&Manifest>,
@@ -178,7 +174,7 @@ async fn check_folder_is_free(
     {
         return Err(taken(format!("session {} works there", summary.name)));
     }
-    for other in world.store.list().await?.into_iter().flatten() {
+    for other in env.store.list().await?.into_iter().flatten() {
         if checkpoint::canonical(Path::new(&other.workspace)) == checkpoint::canonical(folder) {
             return Err(taken(format!("session {} works in it", other.name)));
         }
@@ -189,8 +185,8 @@ async fn check_folder_is_free(
     if !folder.is_dir() {
         return Err(taken("it is no folder".to_owned()));
     }
-    let rules = checkpoint::rules_of(world, summary.id).await;
-    let seen = world.snapshots.capture(folder, &rules, None, &|_, _| {});
+    let rules = checkpoint::rules_of(env, summary.id).await;
+    let seen = env.snapshots.capture(folder, &rules, None, &|_, _| {});
     let seen = seen.await?;
     let Some(manifest) = manifest else {
         return match seen.files {
@@ -199,7 +195,7 @@ async fn check_folder_is_free(
         };
     };
     let wanted = manifest.files.snapshot;
-    let mut changes = world.snapshots.diff(seen.snapshot, wanted).await?;
+    let mut changes = env.snapshots.diff(seen.snapshot, wanted).await?;
     changes.retain(|change| is_foreign(change, manifest));
     match changes.first() {
         None => Ok(()),

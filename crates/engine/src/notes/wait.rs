@@ -17,30 +17,30 @@ const INBOX_POLL: Duration = Duration::from_millis(20);
 /// Records a change and waits at most `patience` until the journal has it: only then do new notes
 /// have their final ids.
 pub async fn record_and_wait(
-    world: &Env,
+    env: &Env,
     summary: &Summary,
     author: Author,
     wish: Change,
     patience: Duration,
 ) -> Result<Recorded, Error> {
-    let posted = to_message(world, author.clone(), wish.clone());
-    let noted = record(world, summary, author, wish).await?;
+    let posted = to_message(env, author.clone(), wish.clone());
+    let noted = record(env, summary, author, wish).await?;
     if noted != Recorded::Posted {
         return Ok(noted);
     }
-    let until = world.clock.elapsed() + patience;
-    while is_waiting(world, summary, &posted).await? {
-        if world.clock.elapsed() >= until {
+    let until = env.clock.elapsed() + patience;
+    while is_waiting(env, summary, &posted).await? {
+        if env.clock.elapsed() >= until {
             return Ok(Recorded::Posted);
         }
-        world.clock.sleep(INBOX_POLL).await;
+        env.clock.sleep(INBOX_POLL).await;
     }
-    let state = history::load_state(world, summary.id).await?;
+    let state = history::load_state(env, summary.id).await?;
     Ok(Recorded::Written(posted_ids(&state.handoff, posted)))
 }
 
-async fn is_waiting(world: &Env, summary: &Summary, posted: &InboxMessage) -> Result<bool, Error> {
-    let pending = world.store.pending(summary.id).await?;
+async fn is_waiting(env: &Env, summary: &Summary, posted: &InboxMessage) -> Result<bool, Error> {
+    let pending = env.store.pending(summary.id).await?;
     Ok(pending.iter().any(|(_, message)| message == posted))
 }
 
@@ -64,7 +64,7 @@ fn posted_ids(handoff: &Handoff, posted: InboxMessage) -> Vec<NoteId> {
     ids.collect()
 }
 
-fn id_of<T: NoteContent>(notes: &NoteList<T>, memo: &T) -> Option<NoteId> {
+fn id_of<T: NoteContent>(notes: &NoteList<T>, note: &T) -> Option<NoteId> {
     let mut standing = notes.active().rev();
-    standing.find(|kept| kept.note == *memo)?.id
+    standing.find(|kept| kept.note == *note)?.id
 }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::spec::Chain;
 use crate::steps::Runner;
 
-pub(super) async fn run(flow: &Runner, chain: &Chain) -> Result<Ending, Error> {
-    flow.observer.planned(chain.steps.len());
-    sequence::run(flow, None, &chain.steps, &flow.scope).await
+pub(super) async fn run(runner: &Runner, chain: &Chain) -> Result<Ending, Error> {
+    runner.observer.planned(chain.steps.len());
+    sequence::run(runner, None, &chain.steps, &runner.scope).await
 }

@@ -15,7 +15,7 @@ use crate::steps::Runner;
 /// Runs all futures concurrently. Returns the results in the given order, or the most important
 /// error.
 pub(super) async fn run_all<T>(
-    flow: &Runner,
+    runner: &Runner,
     work: impl IntoIterator<Item = impl Future<Output = Result<T, Error>>>,
 ) -> Result<Vec<T>, Error> {
     let numbered = |(index, work)| async move { (index, work.await) };
@@ -24,7 +24,7 @@ pub(super) async fn run_all<T>(
     while let Some((index, result)) = running.next().await {
         match result {
             Ok(value) => done.push((index, value)),
-            Err(error) => worst = Some(record_error(flow, worst, error)),
+            Err(error) => worst = Some(record_error(runner, worst, error)),
         }
     }
     if let Some(error) = worst {
@@ -35,9 +35,9 @@ pub(super) async fn run_all<T>(
 }
 
 /// Records an error, and returns the most important one so far.
-pub(super) fn record_error(flow: &Runner, known: Option<Error>, error: Error) -> Error {
+pub(super) fn record_error(runner: &Runner, known: Option<Error>, error: Error) -> Error {
     if rank(&error) > 0 {
-        flow.failing.store(true, Ordering::Relaxed);
+        runner.failing.store(true, Ordering::Relaxed);
     }
     match known {
         Some(known) if rank(&known) >= rank(&error) => known,

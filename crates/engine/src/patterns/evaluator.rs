@@ -41,17 +41,17 @@ impl Evaluation {
     }
 }
 
-pub(super) async fn run(flow: &Runner, config: &Evaluator) -> Result<Ending, Error> {
+pub(super) async fn run(runner: &Runner, config: &Evaluator) -> Result<Ending, Error> {
     let history = List::default();
-    let (mut scope, mut best) = (flow.scope.clone(), 0);
+    let (mut scope, mut best) = (runner.scope.clone(), 0);
     let mut revised: Option<(Answer, Evaluation)> = None;
     for iteration in 1..=config.max_iters {
         let prefix = Path::root("iterations").join(iteration);
         let draft_scope = scope.with([("iteration", TemplateValue::from(iteration))]);
-        let draft = draft(flow, config, &prefix, revised.as_ref(), &draft_scope).await?;
-        let evaluation = evaluate(flow, config, &prefix, draft, &draft_scope).await?;
+        let draft = draft(runner, config, &prefix, revised.as_ref(), &draft_scope).await?;
+        let evaluation = evaluate(runner, config, &prefix, draft, &draft_scope).await?;
         best = best.max(evaluation.score);
-        let text = flow.text(draft).await?;
+        let text = runner.text(draft).await?;
         history.push(history_item(iteration, draft, &text, &evaluation));
         let accepted = evaluation.score >= config.min_score;
         let mut stop_early = false;
@@ -68,14 +68,14 @@ pub(super) async fn run(flow: &Runner, config: &Evaluator) -> Result<Ending, Err
                 ("evaluation", evaluation.template_value()),
                 ("current_evaluation", evaluation.template_value()),
             ];
-            let said = flow
+            let said = runner
                 .ask_human(&prefix.join("review"), gate, &scope.with(more))
                 .await?;
-            let words = flow.text(said).await?;
+            let words = runner.text(said).await?;
             stop_early = STOP_WORDS
                 .iter()
                 .any(|word| words.trim().eq_ignore_ascii_case(word));
-            scope = flow
+            scope = runner
                 .scope
                 .with([("hitl_response", TemplateValue::Answer(said))]);
         }
@@ -93,7 +93,7 @@ pub(super) async fn run(flow: &Runner, config: &Evaluator) -> Result<Ending, Err
         revised = Some((draft, evaluation));
     }
     Err(Error::BelowScore {
-        name: flow.name.clone(),
+        name: runner.name.clone(),
         drafts: config.max_iters,
         best,
         needed: config.min_score,
@@ -102,7 +102,7 @@ pub(super) async fn run(flow: &Runner, config: &Evaluator) -> Result<Ending, Err
 
 /// Asks for the first draft, or for a revision.
 async fn draft(
-    flow: &Runner,
+    runner: &Runner,
     config: &Evaluator,
     prefix: &Path,
     before: Option<&(Answer, Evaluation)>,
@@ -119,8 +119,8 @@ async fn draft(
             ]);
             let input = match &config.revise_prompt {
                 Some(source) => Input::Template(source),
-                None if flow.will_skip(&path) => Input::Text(String::new()),
-                None => Input::Text(revision_input(&flow.text(*draft).await?, evaluation)),
+                None if runner.will_skip(&path) => Input::Text(String::new()),
+                None => Input::Text(revision_input(&runner.text(*draft).await?, evaluation)),
             };
             (input, &draft_scope)
         }
@@ -133,11 +133,11 @@ async fn draft(
         tools: None,
         access: AccessMode::ReadWrite,
     };
-    flow.ask(question).await
+    runner.ask(question).await
 }
 
 async fn evaluate(
-    flow: &Runner,
+    runner: &Runner,
     config: &Evaluator,
     prefix: &Path,
     draft: Answer,
@@ -146,9 +146,9 @@ async fn evaluate(
     let path = prefix.join("evaluator");
     let input = match &config.input {
         Some(source) => Wording::Template(source),
-        None if flow.will_skip(&path) => Wording::Text(String::new()),
+        None if runner.will_skip(&path) => Wording::Text(String::new()),
         None => {
-            let text = flow.text(draft).await?;
+            let text = runner.text(draft).await?;
             Wording::Text(format!("Evaluate this draft:\n\n{text}"))
         }
     };
@@ -160,9 +160,9 @@ async fn evaluate(
         alone: "the JSON",
         retries: 1,
         scope: &scope.with([("draft", TemplateValue::Answer(draft))]),
-        conduct: AccessMode::ReadWrite,
+        access: AccessMode::ReadWrite,
     };
-    let (evaluation, _) = ask_structured(flow, structured, parse_evaluation).await?;
+    let (evaluation, _) = ask_structured(runner, structured, parse_evaluation).await?;
     Ok(evaluation)
 }
 

@@ -9,12 +9,12 @@ use crate::scope::{Map, Scope, TemplateValue};
 use crate::spec::{Edge, Graph, Node, Step};
 use crate::steps::{Input, Runner};
 
-pub(super) async fn run(flow: &Runner, config: &Graph) -> Result<Ending, Error> {
+pub(super) async fn run(runner: &Runner, config: &Graph) -> Result<Ending, Error> {
     let nodes = Map::new(config.nodes.iter().map(|node| node.id.as_str()));
     for node in &config.nodes {
         nodes.set(&node.id, unvisited(node));
     }
-    let base = flow.scope.with([
+    let base = runner.scope.with([
         ("nodes", TemplateValue::from(nodes.clone())),
         ("hitl_response", TemplateValue::Value(Value::from(()))),
     ]);
@@ -25,7 +25,7 @@ pub(super) async fn run(flow: &Runner, config: &Graph) -> Result<Ending, Error> 
         let node = &config.nodes[current];
         if visits[current] == config.max_iterations {
             return Err(Error::TooManyVisits {
-                name: flow.name.clone(),
+                name: runner.name.clone(),
                 node: node.id.clone(),
                 visits: visits[current],
             });
@@ -37,7 +37,7 @@ pub(super) async fn run(flow: &Runner, config: &Graph) -> Result<Ending, Error> 
             || Input::Text(format!("Do what node `{}` is for.", node.id)),
             Input::Answer,
         );
-        let answer = sequence::run_one(flow, path, &node.step, default_input, &scope).await?;
+        let answer = sequence::run_one(runner, path, &node.step, default_input, &scope).await?;
         let mut fields = vec![
             ("response", TemplateValue::Answer(answer)),
             ("agent", node.step.agent().into()),
@@ -50,7 +50,7 @@ pub(super) async fn run(flow: &Runner, config: &Graph) -> Result<Ending, Error> 
         }
         nodes.set(&node.id, TemplateValue::fields(fields));
         last = Some(answer);
-        match next(flow, config, current, &scope).await? {
+        match next(runner, config, current, &scope).await? {
             Some(following) => current = following,
             None => break,
         }
@@ -59,7 +59,7 @@ pub(super) async fn run(flow: &Runner, config: &Graph) -> Result<Ending, Error> 
     for (node, count) in config.nodes.iter().zip(&visits) {
         counts.set(&node.id, *count);
     }
-    let state = flow.journal.state();
+    let state = runner.journal.state();
     let more = [
         (
             "terminal_node",
@@ -71,7 +71,7 @@ pub(super) async fn run(flow: &Runner, config: &Graph) -> Result<Ending, Error> 
             "cumulative_tokens",
             TemplateValue::from(state.usage.tokens()),
         ),
-        ("name", TemplateValue::from(flow.name.to_string())),
+        ("name", TemplateValue::from(runner.name.to_string())),
         (
             "timestamp",
             TemplateValue::from(state.updated_at.to_string()),
@@ -95,7 +95,7 @@ fn unvisited(node: &Node) -> TemplateValue {
 
 /// The next node; `None` if the walk ends here.
 async fn next(
-    flow: &Runner,
+    runner: &Runner,
     config: &Graph,
     current: usize,
     scope: &Scope,
@@ -107,7 +107,7 @@ async fn next(
             for choice in choices {
                 let holds = match &choice.when {
                     None => true,
-                    Some(when) => flow.holds(&config.nodes[current].id, when, scope).await?,
+                    Some(when) => runner.holds(&config.nodes[current].id, when, scope).await?,
                 };
                 if holds {
                     return Ok(Some(choice.to));

@@ -32,15 +32,15 @@ pub struct Ending {
     pub scope: Scope,
 }
 
-pub(crate) async fn run(flow: &Runner, pattern: &Pattern) -> Result<Ending, Error> {
+pub(crate) async fn run(runner: &Runner, pattern: &Pattern) -> Result<Ending, Error> {
     match pattern {
-        Pattern::Chain(chain) => chain::run(flow, chain).await,
-        Pattern::Workflow(tasks) => tasks::run(flow, tasks).await,
-        Pattern::Routing(routing) => routing::run(flow, routing).await,
-        Pattern::Parallel(parallel) => parallel::run(flow, parallel).await,
-        Pattern::Evaluator(evaluator) => evaluator::run(flow, evaluator).await,
-        Pattern::Orchestrator(orchestrator) => orchestrator::run(flow, orchestrator).await,
-        Pattern::Graph(graph) => graph::run(flow, graph).await,
-        Pattern::Plan(plan) => plan::run(flow, plan).await,
+        Pattern::Chain(chain) => chain::run(runner, chain).await,
+        Pattern::Workflow(tasks) => tasks::run(runner, tasks).await,
+        Pattern::Routing(routing) => routing::run(runner, routing).await,
+        Pattern::Parallel(parallel) => parallel::run(runner, parallel).await,
+        Pattern::Evaluator(evaluator) => evaluator::run(runner, evaluator).await,
+        Pattern::Orchestrator(orchestrator) => orchestrator::run(runner, orchestrator).await,
+        Pattern::Graph(graph) => graph::run(runner, graph).await,
+        Pattern::Plan(plan) => plan::run(runner, plan).await,
     }
 }

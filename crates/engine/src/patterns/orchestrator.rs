@@ -28,16 +28,16 @@ struct Done {
     answer: Answer,
 }
 
-pub(super) async fn run(flow: &Runner, config: &Orchestrator) -> Result<Ending, Error> {
+pub(super) async fn run(runner: &Runner, config: &Orchestrator) -> Result<Ending, Error> {
     let workers = List::default();
-    let mut scope = flow
+    let mut scope = runner
         .scope
         .with([("workers", TemplateValue::from(workers.clone()))]);
     let (mut done, mut rounds) = (Vec::new(), 0);
     for round in 1..=config.max_rounds {
         let prefix = Path::root("rounds").join(round);
         let round_scope = scope.with(count_values(&workers, rounds));
-        let tasks = decompose(flow, config, &prefix, round, &done, &round_scope).await?;
+        let tasks = decompose(runner, config, &prefix, round, &done, &round_scope).await?;
         if tasks.is_empty() {
             break;
         }
@@ -51,9 +51,9 @@ pub(super) async fn run(flow: &Runner, config: &Orchestrator) -> Result<Ending, 
                 ("round", TemplateValue::from(round)),
             ];
             let path = prefix.join("review");
-            scope = ask_review(flow, &path, review, &scope, &round_scope.with(more)).await?;
+            scope = ask_review(runner, &path, review, &scope, &round_scope.with(more)).await?;
         }
-        let answers = run_workers(flow, config, &prefix, &tasks, &scope).await?;
+        let answers = run_workers(runner, config, &prefix, &tasks, &scope).await?;
         for (task, answer) in tasks.into_iter().zip(answers) {
             workers.push(TemplateValue::fields([
                 ("response", TemplateValue::Answer(answer)),
@@ -69,7 +69,7 @@ pub(super) async fn run(flow: &Runner, config: &Orchestrator) -> Result<Ending, 
     if let Some(review) = &config.reduce_review {
         let more = [("worker_count", TemplateValue::from(workers.len()))];
         let path = Path::root("reduce_review");
-        scope = ask_review(flow, &path, review, &scope, &scope.with(more)).await?;
+        scope = ask_review(runner, &path, review, &scope, &scope.with(more)).await?;
     }
     let mut last = None;
     for (name, seen, step) in [
@@ -77,14 +77,14 @@ pub(super) async fn run(flow: &Runner, config: &Orchestrator) -> Result<Ending, 
         ("writeup", "writeup_response", &config.writeup),
     ] {
         if let Some(step) = step {
-            let answer = run_join(flow, Path::root(name), step, last, &done, &scope).await?;
+            let answer = run_join(runner, Path::root(name), step, last, &done, &scope).await?;
             scope = scope.with([(seen, TemplateValue::Answer(answer))]);
             last = Some(answer);
         }
     }
     if last.is_none() {
-        let text = render_results(flow, &done).await?;
-        last = Some(flow.answers.add(Source::InMemory(text.into())));
+        let text = render_results(runner, &done).await?;
+        last = Some(runner.answers.add(Source::InMemory(text.into())));
     }
     Ok(Ending { last, scope })
 }
@@ -98,7 +98,7 @@ fn count_values(workers: &List, rounds: u32) -> [(&'static str, TemplateValue); 
 
 /// Asks the agent for the tasks of a round.
 async fn decompose(
-    flow: &Runner,
+    runner: &Runner,
     config: &Orchestrator,
     prefix: &Path,
     round: u32,
@@ -108,17 +108,17 @@ async fn decompose(
     let path = prefix.join("orchestrator");
     let input = match &config.input {
         Some(source) if round == 1 => Wording::Template(source),
-        _ if flow.will_skip(&path) => Wording::Text(String::new()),
+        _ if runner.will_skip(&path) => Wording::Text(String::new()),
         input => {
             let mut words = match input {
-                Some(source) => flow.render("the input", &path, source, scope).await?,
+                Some(source) => runner.render("the input", &path, source, scope).await?,
                 None => format!(
                     "Break the work down into tasks that can be done side by side. What is given:\n{}",
-                    flow.variables_as_json()
+                    runner.variables_as_json()
                 ),
             };
             if round > 1 {
-                let results = render_results(flow, done).await?;
+                let results = render_results(runner, done).await?;
                 let _ = write!(
                     words,
                     "\n\nWhat was done so far:\n\n{results}\n\nIf something is still to be done, hand it out; if not, answer with []."
@@ -135,10 +135,10 @@ async fn decompose(
         alone: "the JSON",
         retries: RETRIES,
         scope,
-        conduct: AccessMode::ReadWrite,
+        access: AccessMode::ReadWrite,
     };
     let least = config.min_workers as usize;
-    let (tasks, _) = ask_structured(flow, structured, |text| parse_tasks(text, least)).await?;
+    let (tasks, _) = ask_structured(runner, structured, |text| parse_tasks(text, least)).await?;
     Ok(tasks)
 }
 
@@ -170,7 +170,7 @@ fn task_text(task: &Value) -> String {
 
 /// Runs the tasks of a round.
 async fn run_workers(
-    flow: &Runner,
+    runner: &Runner,
     config: &Orchestrator,
     prefix: &Path,
     tasks: &[Value],
@@ -193,28 +193,28 @@ async fn run_workers(
                 tools: config.worker_tools.as_deref(),
                 access: AccessMode::ReadWrite,
             };
-            flow.ask(question).await
+            runner.ask(question).await
         }
     });
-    concurrent::run_all(flow, work).await
+    concurrent::run_all(runner, work).await
 }
 
 /// Asks a human; later steps see the answer.
 async fn ask_review(
-    flow: &Runner,
+    runner: &Runner,
     path: &Path,
     review: &HumanQuestion,
     scope: &Scope,
     shown: &Scope,
 ) -> Result<Scope, Error> {
-    let said = flow.ask_human(path, review, shown).await?;
+    let said = runner.ask_human(path, review, shown).await?;
     Ok(scope.with([("hitl_response", TemplateValue::Answer(said))]))
 }
 
 /// Runs a step that joins the results. Without an input it gets the previous join's answer, or the
 /// results.
 async fn run_join(
-    flow: &Runner,
+    runner: &Runner,
     path: Path,
     step: &Step,
     before: Option<Answer>,
@@ -223,17 +223,17 @@ async fn run_join(
 ) -> Result<Answer, Error> {
     let default_input = match before {
         Some(answer) => Input::Answer(answer),
-        None if flow.will_skip(&path) => Input::Text(String::new()),
-        None => Input::Text(render_results(flow, done).await?),
+        None if runner.will_skip(&path) => Input::Text(String::new()),
+        None => Input::Text(render_results(runner, done).await?),
     };
-    sequence::run_one(flow, path, step, default_input, scope).await
+    sequence::run_one(runner, path, step, default_input, scope).await
 }
 
-async fn render_results(flow: &Runner, done: &[Done]) -> Result<String, Error> {
+async fn render_results(runner: &Runner, done: &[Done]) -> Result<String, Error> {
     let mut listed = String::new();
     for (index, work) in done.iter().enumerate() {
         let between = if index == 0 { "" } else { "\n\n" };
-        let (task, text) = (task_text(&work.task), flow.text(work.answer).await?);
+        let (task, text) = (task_text(&work.task), runner.text(work.answer).await?);
         let _ = write!(listed, "{between}Worker {index} ({task}):\n{text}");
     }
     Ok(listed)

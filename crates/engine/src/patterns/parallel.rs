@@ -11,19 +11,20 @@ use crate::scope::{Map, TemplateValue};
 use crate::spec::{Branch, Parallel};
 use crate::steps::{Input, Runner};
 
-pub(super) async fn run(flow: &Runner, config: &Parallel) -> Result<Ending, Error> {
+pub(super) async fn run(runner: &Runner, config: &Parallel) -> Result<Ending, Error> {
     let steps: usize = config
         .branches
         .iter()
         .map(|branch| branch.steps.len())
         .sum();
-    flow.observer
+    runner
+        .observer
         .planned(steps + usize::from(config.reduce.is_some()));
     let work = config.branches.iter().map(|branch| async {
         let prefix = Path::root("branches").join(&branch.id);
-        sequence::run(flow, Some(&prefix), &branch.steps, &flow.scope).await
+        sequence::run(runner, Some(&prefix), &branch.steps, &runner.scope).await
     });
-    let endings = concurrent::run_all(flow, work).await?;
+    let endings = concurrent::run_all(runner, work).await?;
     let branches = Map::new(config.branches.iter().map(|branch| branch.id.as_str()));
     let mut answers = Vec::new();
     for (branch, ending) in config.branches.iter().zip(&endings) {
@@ -35,19 +36,19 @@ pub(super) async fn run(flow: &Runner, config: &Parallel) -> Result<Ending, Erro
         ];
         branches.set(&branch.id, TemplateValue::fields(fields));
     }
-    let scope = flow
+    let scope = runner
         .scope
         .with([("branches", TemplateValue::from(branches))]);
     let path = Path::root("reduce");
-    let text = if flow.will_skip(&path) {
+    let text = if runner.will_skip(&path) {
         String::new()
     } else {
-        joined(flow, answers).await?
+        joined(runner, answers).await?
     };
     let last = if let Some(reduce) = &config.reduce {
-        sequence::run_one(flow, path, reduce, Input::Text(text), &scope).await?
+        sequence::run_one(runner, path, reduce, Input::Text(text), &scope).await?
     } else {
-        flow.answers.add(Source::InMemory(text.into()))
+        runner.answers.add(Source::InMemory(text.into()))
     };
     Ok(Ending {
         last: Some(last),
@@ -56,12 +57,12 @@ pub(super) async fn run(flow: &Runner, config: &Parallel) -> Result<Ending, Erro
 }
 
 /// The answers of all branches, sorted by branch id.
-async fn joined(flow: &Runner, mut answers: Vec<(&Branch, Answer)>) -> Result<String, Error> {
+async fn joined(runner: &Runner, mut answers: Vec<(&Branch, Answer)>) -> Result<String, Error> {
     answers.sort_by_key(|(branch, _)| branch.id.as_str());
     let mut joined = String::new();
     for (branch, answer) in answers {
         let between = if joined.is_empty() { "" } else { "\n\n---\n\n" };
-        let text = flow.text(answer).await?;
+        let text = runner.text(answer).await?;
         let _ = write!(joined, "{between}Branch {}:\n{text}", branch.id);
     }
     Ok(joined)

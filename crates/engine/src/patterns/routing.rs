@@ -12,7 +12,7 @@ use crate::scope::TemplateValue;
 use crate::spec::{Route, Routing};
 use crate::steps::Runner;
 
-pub(super) async fn run(flow: &Runner, config: &Routing) -> Result<Ending, Error> {
+pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Error> {
     let names: Vec<String> = config
         .routes
         .iter()
@@ -32,12 +32,12 @@ pub(super) async fn run(flow: &Runner, config: &Routing) -> Result<Ending, Error
         shape: &shape,
         alone: "the JSON",
         retries: config.max_retries,
-        scope: &flow.scope,
-        conduct: AccessMode::ReadWrite,
+        scope: &runner.scope,
+        access: AccessMode::ReadWrite,
     };
-    let (name, answer) = ask_structured(flow, structured, parse_route).await?;
+    let (name, answer) = ask_structured(runner, structured, parse_route).await?;
     let unknown = |path: &Path, name: &str| Error::UnusableAnswer {
-        name: flow.name.clone(),
+        name: runner.name.clone(),
         path: path.clone(),
         agent: config.agent.clone(),
         times: 1,
@@ -47,9 +47,9 @@ pub(super) async fn run(flow: &Runner, config: &Routing) -> Result<Ending, Error
     let mut route = find(&name).ok_or_else(|| unknown(&Path::root("router"), &name))?;
     if let Some(review) = &config.review {
         let path = Path::root("review");
-        let scope = flow.scope.with(router_values(config, route, answer));
-        let said = flow.ask_human(&path, review, &scope).await?;
-        let said = flow.text(said).await?;
+        let scope = runner.scope.with(router_values(config, route, answer));
+        let said = runner.ask_human(&path, review, &scope).await?;
+        let said = runner.text(said).await?;
         route = match said.trim() {
             kept if kept.eq_ignore_ascii_case("approved") => route,
             other => {
@@ -73,9 +73,9 @@ pub(super) async fn run(flow: &Runner, config: &Routing) -> Result<Ending, Error
             }
         };
     }
-    let scope = flow.scope.with(router_values(config, route, answer));
+    let scope = runner.scope.with(router_values(config, route, answer));
     let path = Path::root("routes").join(&route.name);
-    let ending = sequence::run(flow, Some(&path), &route.steps, &scope).await?;
+    let ending = sequence::run(runner, Some(&path), &route.steps, &scope).await?;
     let more = [
         ("chosen_route", TemplateValue::from(route.name.as_str())),
         ("router_agent", TemplateValue::from(config.agent.as_str())),

@@ -14,7 +14,7 @@ use crate::steps::{Input, Question, Runner};
 /// `steps[n]`, the last of them as `last_response`, and the last human answer as `hitl_response`. A
 /// step without an input gets the answer of the step before it.
 pub(super) async fn run(
-    flow: &Runner,
+    runner: &Runner,
     prefix: Option<&Path>,
     steps: &[Step],
     outer: &Scope,
@@ -35,7 +35,7 @@ pub(super) async fn run(
             ("hitl_response", human_answer),
         ]));
         let default_input = last.map_or(Input::Text(String::new()), Input::Answer);
-        let answer = run_one(flow, path, step, default_input, &step_scope).await?;
+        let answer = run_one(runner, path, step, default_input, &step_scope).await?;
         let mut fields = vec![
             ("index", TemplateValue::from(index)),
             ("agent", step.agent().into()),
@@ -62,14 +62,14 @@ fn named<const N: usize>(
 
 /// Runs one step. `otherwise` is the input if the spec has none.
 pub(super) async fn run_one(
-    flow: &Runner,
+    runner: &Runner,
     path: Path,
     step: &Step,
     default_input: Input<'_>,
     scope: &Scope,
 ) -> Result<Answer, Error> {
     match step {
-        Step::Human(human_step) => flow.ask_human(&path, human_step, scope).await,
+        Step::Human(human_step) => runner.ask_human(&path, human_step, scope).await,
         Step::Agent(step) => {
             let question = Question {
                 path,
@@ -79,7 +79,7 @@ pub(super) async fn run_one(
                 tools: step.tools.as_deref(),
                 access: AccessMode::ReadWrite,
             };
-            flow.ask(question).await
+            runner.ask(question).await
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct StructuredQuestion<'a> {
     pub(super) retries: u32,
     pub(super) scope: &'a Scope,
     /// What the agent may do to the workspace.
-    pub(super) conduct: AccessMode,
+    pub(super) access: AccessMode,
 }
 
 pub(super) enum Wording<'a> {
@@ -34,7 +34,7 @@ pub(super) enum Wording<'a> {
 /// Asks until the answer can be parsed. Each repetition is a step of its own: an answer that was
 /// paid for stays in the journal, even if it is unusable.
 pub(super) async fn ask_structured<T>(
-    flow: &Runner,
+    runner: &Runner,
     structured: StructuredQuestion<'_>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<(T, Answer), Error> {
@@ -53,16 +53,16 @@ pub(super) async fn ask_structured<T>(
             input,
             scope: structured.scope,
             tools: None,
-            access: structured.conduct,
+            access: structured.access,
         };
-        let answer = flow.ask(question).await?;
-        let reason = match read(&flow.text(answer).await?) {
+        let answer = runner.ask(question).await?;
+        let reason = match read(&runner.text(answer).await?) {
             Ok(value) => return Ok((value, answer)),
             Err(reason) => reason,
         };
         if n == times {
             return Err(Error::UnusableAnswer {
-                name: flow.name.clone(),
+                name: runner.name.clone(),
                 path,
                 agent: structured.agent.to_owned(),
                 times,

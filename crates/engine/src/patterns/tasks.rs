@@ -14,11 +14,11 @@ use crate::scope::{Map, Scope, TemplateValue};
 use crate::spec::{Step, Task, Tasks};
 use crate::steps::{Input, Runner};
 
-pub(super) async fn run(flow: &Runner, config: &Tasks) -> Result<Ending, Error> {
+pub(super) async fn run(runner: &Runner, config: &Tasks) -> Result<Ending, Error> {
     let tasks = &config.tasks;
-    flow.observer.planned(tasks.len());
+    runner.observer.planned(tasks.len());
     let done = Map::new(tasks.iter().map(|task| task.id.as_str()));
-    let scope = flow
+    let scope = runner
         .scope
         .with([("tasks", TemplateValue::from(done.clone()))]);
     let mut missing: Vec<usize> = tasks.iter().map(|task| task.deps.len()).collect();
@@ -46,7 +46,7 @@ pub(super) async fn run(flow: &Runner, config: &Tasks) -> Result<Ending, Error> 
             memories[index] = task_scope.memory().clone();
             let given: Vec<_> = task.deps.iter().map(|dep| (*dep, answers[*dep])).collect();
             running.push(async move {
-                let answer = run_task(flow, tasks, task, &given, &task_scope).await;
+                let answer = run_task(runner, tasks, task, &given, &task_scope).await;
                 (index, answer)
             });
         }
@@ -64,7 +64,7 @@ pub(super) async fn run(flow: &Runner, config: &Tasks) -> Result<Ending, Error> 
                     }
                 }
             }
-            Err(error) => worst = Some(concurrent::record_error(flow, worst, error)),
+            Err(error) => worst = Some(concurrent::record_error(runner, worst, error)),
         }
     }
     if let Some(error) = worst {
@@ -75,7 +75,7 @@ pub(super) async fn run(flow: &Runner, config: &Tasks) -> Result<Ending, Error> 
 }
 
 async fn run_task(
-    flow: &Runner,
+    runner: &Runner,
     tasks: &[Task],
     task: &Task,
     given: &[(usize, Option<Answer>)],
@@ -86,17 +86,17 @@ async fn run_task(
     let mut default_input = task.description.clone().unwrap_or_default();
     if let Step::Agent(step) = &task.step
         && step.input.is_none()
-        && !flow.will_skip(&path)
+        && !runner.will_skip(&path)
     {
         for (dep, answer) in given {
             if let Some(answer) = answer {
-                let text = flow.text(*answer).await?;
+                let text = runner.text(*answer).await?;
                 let blank = if default_input.is_empty() { "" } else { "\n\n" };
                 let _ = write!(default_input, "{blank}{}:\n{text}", tasks[*dep].id);
             }
         }
     }
-    sequence::run_one(flow, path, &task.step, Input::Text(default_input), scope).await
+    sequence::run_one(runner, path, &task.step, Input::Text(default_input), scope).await
 }
 
 fn task_fields(task: &Task, answer: Answer) -> TemplateValue {

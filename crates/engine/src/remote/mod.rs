@@ -40,58 +40,58 @@ pub struct RemoteConfig {
     pub auto_push_above: u64,
 }
 
-fn depot(world: &Env) -> Result<&dyn Remote, Error> {
-    let storage = world.remote.as_ref().ok_or(Error::NoRemote)?;
+fn remote(env: &Env) -> Result<&dyn Remote, Error> {
+    let storage = env.remote.as_ref().ok_or(Error::NoRemote)?;
     Ok(&*storage.remote)
 }
 
 /// The checkpoints in the remote, oldest first; and the errors of unreadable ones.
-pub async fn list(world: &Env) -> Result<(Vec<Announcement>, Vec<remote::Error>), Error> {
-    let depot = depot(world)?;
-    let names = announcements(depot).await?;
-    let reads: Vec<Boxed<'_, _>> = names.iter().map(|name| boxed(depot, name)).collect();
+pub async fn list(env: &Env) -> Result<(Vec<Announcement>, Vec<remote::Error>), Error> {
+    let remote = remote(env)?;
+    let names = announcements(remote).await?;
+    let reads: Vec<Boxed<'_, _>> = names.iter().map(|name| boxed(remote, name)).collect();
     let mut reads = futures_util::stream::iter(reads).buffer_unordered(2 * CONCURRENT_TRANSFERS);
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
-    while let Some(letter) = reads.next().await {
-        match letter {
-            Ok(Some(letter)) => found.push(letter),
+    while let Some(announcement) = reads.next().await {
+        match announcement {
+            Ok(Some(announcement)) => found.push(announcement),
             // It was withdrawn meanwhile.
             Ok(None) => {}
             Err(Error::Remote(error @ remote::Error::Damaged { .. })) => damaged.push(error),
             Err(error) => return Err(error),
         }
     }
-    found.sort_by_key(|letter| letter.checkpoint.id);
+    found.sort_by_key(|announcement| announcement.checkpoint.id);
     Ok((found, damaged))
 }
 
 /// The names of all announcements.
-async fn announcements(depot: &dyn Remote) -> Result<Vec<String>, Error> {
-    let objects = depot.list(FOLDER).await?;
+async fn announcements(remote: &dyn Remote) -> Result<Vec<String>, Error> {
+    let objects = remote.list(FOLDER).await?;
     Ok(objects.into_iter().map(|object| object.name).collect())
 }
 
 fn boxed<'a>(
-    depot: &'a dyn Remote,
+    remote: &'a dyn Remote,
     name: &'a str,
 ) -> Boxed<'a, Result<Option<Announcement>, Error>> {
-    Box::pin(read(depot, name))
+    Box::pin(read(remote, name))
 }
 
 /// Reads an announcement; `None` if it is absent.
-async fn read(depot: &dyn Remote, name: &str) -> Result<Option<Announcement>, Error> {
+async fn read(remote: &dyn Remote, name: &str) -> Result<Option<Announcement>, Error> {
     let mut wrong = None;
     // A mismatch may be a transfer error, so the object is read a second time.
     for _ in 0..2 {
-        let bytes = match depot.read(name, LONGEST).await {
+        let bytes = match remote.read(name, LONGEST).await {
             Err(remote::Error::Missing { .. }) => return Ok(None),
             other => other?,
         };
         match Announcement::from_bytes(name, &bytes) {
-            Ok(letter) => return Ok(Some(letter)),
+            Ok(announcement) => return Ok(Some(announcement)),
             Err(Broken::Newer(found)) => {
                 return Err(Error::Store(StoreError::Newer {
-                    place: format!("{name} in storage {}", depot.url()),
+                    place: format!("{name} in storage {}", remote.url()),
                     found,
                     known: VERSION,
                 }));
@@ -101,7 +101,7 @@ async fn read(depot: &dyn Remote, name: &str) -> Result<Option<Announcement>, Er
     }
     let reason = wrong.map_or_else(String::new, |broken| broken.to_string());
     Err(Error::Remote(remote::Error::Damaged {
-        place: depot.url().to_owned(),
+        place: remote.url().to_owned(),
         object: name.to_owned(),
         reason,
     }))
@@ -117,15 +117,15 @@ struct Inventory {
 }
 
 impl Inventory {
-    async fn read(depot: &dyn Remote) -> Result<Self, Error> {
-        let announcements = announcements(depot).await?.into_iter().collect();
+    async fn read(remote: &dyn Remote) -> Result<Self, Error> {
+        let announcements = announcements(remote).await?.into_iter().collect();
         let mut parts = HashMap::new();
         for folder in ["packs", "manifests"] {
-            let found = depot.list(folder).await?;
+            let found = remote.list(folder).await?;
             parts.extend(found.into_iter().map(|object| (object.name, object.length)));
         }
         let mut marked = HashSet::new();
-        for object in depot.list(TRASH).await? {
+        for object in remote.list(TRASH).await? {
             marked.extend(object.name.strip_prefix("trash/").map(str::to_owned));
         }
         Ok(Self {
@@ -136,8 +136,8 @@ impl Inventory {
     }
 
     /// Whether every object of an announcement exists and is not marked for deletion.
-    fn has_all(&self, letter: &Announcement) -> bool {
-        letter.parts.iter().all(|part| {
+    fn has_all(&self, announcement: &Announcement) -> bool {
+        announcement.parts.iter().all(|part| {
             let object = part.object_name();
             self.parts.get(&object) == Some(&part.bytes) && !self.marked.contains(&object)
         })

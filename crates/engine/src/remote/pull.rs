@@ -47,12 +47,12 @@ pub enum PulledSession {
 /// Pulls one checkpoint, all checkpoints of a session, or all. A checkpoint is stored here after
 /// everything that it references (P4).
 pub async fn pull(
-    world: &Env,
+    env: &Env,
     reference: Option<&str>,
     progress: &Progress,
 ) -> Result<Pulled, Error> {
-    let depot = super::depot(world)?;
-    let (announcements, damaged) = list(world).await?;
+    let remote = super::remote(env)?;
+    let (announcements, damaged) = list(env).await?;
     let announcements = match reference {
         None => match damaged.into_iter().next() {
             Some(error) => return Err(error.into()),
@@ -65,7 +65,7 @@ pub async fn pull(
                     // A damaged announcement may be the referenced one.
                     Some(error) => error.into(),
                     None => Error::NotInRemote {
-                        place: depot.url().to_owned(),
+                        place: remote.url().to_owned(),
                         reference: reference.to_owned(),
                     },
                 });
@@ -75,16 +75,16 @@ pub async fn pull(
     };
     let parts: BTreeSet<Part> = announcements
         .iter()
-        .flat_map(|letter| letter.parts.clone())
+        .flat_map(|announcement| announcement.parts.clone())
         .collect();
     let parts = ordered(&announcements, &parts);
-    let (fetched, fetched_bytes) = fetch(world, depot, parts, progress).await?;
-    let sessions = sessions(world, &announcements).await?;
-    let new = put_manifests(world, depot, &announcements).await?;
+    let (fetched, fetched_bytes) = fetch(env, remote, parts, progress).await?;
+    let sessions = sessions(env, &announcements).await?;
+    let new = put_manifests(env, remote, &announcements).await?;
     Ok(Pulled {
         checkpoints: announcements
             .into_iter()
-            .map(|letter| letter.checkpoint)
+            .map(|announcement| announcement.checkpoint)
             .collect(),
         new,
         fetched,
@@ -100,17 +100,17 @@ fn select(announcements: Vec<Announcement>, reference: &str) -> Vec<Announcement
     let is = |id: String| wanted.len() >= 4 && (id.ends_with(&wanted) || id.starts_with(&wanted));
     let one: Vec<&Announcement> = announcements
         .iter()
-        .filter(|letter| is(letter.checkpoint.id.to_string()))
+        .filter(|announcement| is(announcement.checkpoint.id.to_string()))
         .collect();
     if let [one] = one[..] {
         return vec![one.clone()];
     }
-    let of_session = |letter: &Announcement| {
-        let named = letter
+    let of_session = |announcement: &Announcement| {
+        let named = announcement
             .name
             .as_ref()
             .is_some_and(|name| name.as_str() == reference);
-        named || is(letter.checkpoint.session.to_string())
+        named || is(announcement.checkpoint.session.to_string())
     };
     announcements.into_iter().filter(of_session).collect()
 }
@@ -118,19 +118,21 @@ fn select(announcements: Vec<Announcement>, reference: &str) -> Vec<Announcement
 /// Every object once, in the order in which they can be stored.
 fn ordered(announcements: &[Announcement], parts: &BTreeSet<Part>) -> Vec<Part> {
     let mut left = parts.clone();
-    let all = announcements.iter().flat_map(|letter| &letter.parts);
+    let all = announcements
+        .iter()
+        .flat_map(|announcement| &announcement.parts);
     all.filter(|part| left.remove(part)).copied().collect()
 }
 
 /// Downloads the missing objects, several at a time; manifests one after the other, because they
 /// build on each other.
 async fn fetch(
-    world: &Env,
-    depot: &dyn Remote,
+    env: &Env,
+    remote: &dyn Remote,
     parts: Vec<Part>,
     progress: &Progress,
 ) -> Result<(u64, u64), Error> {
-    let missing = world.snapshots.missing_parts(parts).await?;
+    let missing = env.snapshots.missing_parts(parts).await?;
     let total: u64 = missing.iter().map(|part| part.bytes).sum();
     let count = missing.len() as u64;
     let (manifests, packs): (Vec<Part>, Vec<Part>) = missing
@@ -138,12 +140,12 @@ async fn fetch(
         .partition(|part| part.kind == PartKind::Manifest);
     let mut done = 0;
     for part in manifests {
-        done += download(world, depot, part).await?;
+        done += download(env, remote, part).await?;
         progress(done, total);
     }
     let packs: Vec<Boxed<'_, _>> = packs
         .into_iter()
-        .map(|part| boxed(world, depot, part))
+        .map(|part| boxed(env, remote, part))
         .collect();
     let mut packs = futures_util::stream::iter(packs).buffer_unordered(CONCURRENT_TRANSFERS);
     while let Some(bytes) = packs.try_next().await? {
@@ -153,23 +155,23 @@ async fn fetch(
     Ok((count, total))
 }
 
-fn boxed<'a>(world: &'a Env, depot: &'a dyn Remote, part: Part) -> Boxed<'a, Result<u64, Error>> {
-    Box::pin(download(world, depot, part))
+fn boxed<'a>(env: &'a Env, remote: &'a dyn Remote, part: Part) -> Boxed<'a, Result<u64, Error>> {
+    Box::pin(download(env, remote, part))
 }
 
 /// Downloads an object and stores it. Retries once if the object is damaged, because that may be a
 /// transfer error. Returns its size.
-async fn download(world: &Env, depot: &dyn Remote, part: Part) -> Result<u64, Error> {
+async fn download(env: &Env, remote: &dyn Remote, part: Part) -> Result<u64, Error> {
     let object = part.object_name();
     let mut is_second = false;
     loop {
-        let draft = world.snapshots.new_draft().await?;
-        depot.download(&object, part.bytes, &draft.path).await?;
-        match world.snapshots.import_part(part, draft).await {
+        let draft = env.snapshots.new_draft().await?;
+        remote.download(&object, part.bytes, &draft.path).await?;
+        match env.snapshots.import_part(part, draft).await {
             Err(error) if error.kind() == Kind::Damaged && !is_second => is_second = true,
             Err(error) if error.kind() == Kind::Damaged => {
                 return Err(Error::Remote(remote::Error::Damaged {
-                    place: depot.url().to_owned(),
+                    place: remote.url().to_owned(),
                     object,
                     reason: error.message,
                 }));
@@ -180,13 +182,10 @@ async fn download(world: &Env, depot: &dyn Remote, part: Part) -> Result<u64, Er
 }
 
 /// Creates the sessions that are not here, each from its newest checkpoint.
-async fn sessions(
-    world: &Env,
-    announcements: &[Announcement],
-) -> Result<Vec<PulledSession>, Error> {
+async fn sessions(env: &Env, announcements: &[Announcement]) -> Result<Vec<PulledSession>, Error> {
     let mut newest: Vec<&Manifest> = Vec::new();
-    for letter in announcements {
-        let manifest = &letter.checkpoint;
+    for announcement in announcements {
+        let manifest = &announcement.checkpoint;
         newest.retain(|other| {
             other.session != manifest.session || other.journal.seq > manifest.journal.seq
         });
@@ -196,21 +195,20 @@ async fn sessions(
     }
     let mut arrivals = Vec::new();
     for manifest in newest {
-        world
-            .snapshots
+        env.snapshots
             .register_snapshots(manifest.snapshots().collect())
             .await?;
-        arrivals.push(arrive(world, manifest).await?);
+        arrivals.push(arrive(env, manifest).await?);
     }
     Ok(arrivals)
 }
 
-async fn arrive(world: &Env, manifest: &Manifest) -> Result<PulledSession, Error> {
+async fn arrive(env: &Env, manifest: &Manifest) -> Result<PulledSession, Error> {
     let Some(digest) = manifest.attachments else {
         return Ok(PulledSession::Absent(manifest.clone()));
     };
-    let papers = world.snapshots.attachments(digest).await?;
-    let session = papers
+    let attachments = env.snapshots.attachments(digest).await?;
+    let session = attachments
         .into_iter()
         .find(|(name, _)| name == attachments::SESSION);
     let Some((_, bytes)) = session else {
@@ -220,7 +218,7 @@ async fn arrive(world: &Env, manifest: &Manifest) -> Result<PulledSession, Error
         &format!("the session of checkpoint {}", manifest.id),
         &bytes,
     )?;
-    match import::import(world, bundle, None, |_, _| {}).await {
+    match import::import(env, bundle, None, |_, _| {}).await {
         Ok(imported) => Ok(PulledSession::Created(imported)),
         Err(Error::SessionExists { relation, .. }) => Ok(PulledSession::Existing {
             checkpoint: manifest.clone(),
@@ -233,26 +231,25 @@ async fn arrive(world: &Env, manifest: &Manifest) -> Result<PulledSession, Error
 /// Stores the manifests of checkpoints whose files are all here. Existing manifests are not
 /// changed.
 async fn put_manifests(
-    world: &Env,
-    depot: &dyn Remote,
+    env: &Env,
+    remote: &dyn Remote,
     announcements: &[Announcement],
 ) -> Result<u64, Error> {
-    let (kept, _) = checkpoint::list(world, None).await?;
+    let (kept, _) = checkpoint::list(env, None).await?;
     let existing: BTreeSet<_> = kept.iter().map(|manifest| manifest.id).collect();
     let mut new = 0;
-    for letter in announcements {
-        let manifest = &letter.checkpoint;
-        world
-            .snapshots
+    for announcement in announcements {
+        let manifest = &announcement.checkpoint;
+        env.snapshots
             .register_snapshots(manifest.snapshots().collect())
             .await?;
         if !existing.contains(&manifest.id) {
-            let origin = Some(depot.url().to_owned());
+            let origin = Some(remote.url().to_owned());
             checkpoint::put_manifest(
-                world,
+                env,
                 &Manifest {
                     origin,
-                    verified: Some(world.clock.now()),
+                    verified: Some(env.clock.now()),
                     pruned: None,
                     ..manifest.clone()
                 },

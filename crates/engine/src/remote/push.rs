@@ -32,31 +32,31 @@ pub struct Pushed {
 
 /// Pushes a checkpoint. Existing objects are not uploaded again, so an interrupted push continues
 /// where it stopped. The announcement is put last.
-pub async fn push(world: &Env, manifest: &Manifest, progress: &Progress) -> Result<Pushed, Error> {
-    let inventory = Inventory::read(super::depot(world)?).await?;
-    push_into(world, manifest, &inventory, progress).await
+pub async fn push(env: &Env, manifest: &Manifest, progress: &Progress) -> Result<Pushed, Error> {
+    let inventory = Inventory::read(super::remote(env)?).await?;
+    push_into(env, manifest, &inventory, progress).await
 }
 
 /// Pushes the checkpoints of this installation that the remote lacks, of one session or of all,
 /// oldest first.
 pub async fn push_all(
-    world: &Env,
+    env: &Env,
     session: Option<SessionId>,
     progress: &Progress,
 ) -> Result<Vec<Pushed>, Error> {
-    let above = world
+    let above = env
         .remote
         .as_ref()
         .map_or(0, |storage| storage.auto_push_above);
-    let inventory = Inventory::read(super::depot(world)?).await?;
+    let inventory = Inventory::read(super::remote(env)?).await?;
     let mut pushed = Vec::new();
-    for kept in world.store.list_checkpoints(session).await? {
+    for kept in env.store.list_checkpoints(session).await? {
         // A damaged checkpoint cannot be pushed; `checkpoint::list` reports it.
         let Ok(manifest) = kept else { continue };
         let is_ours = manifest.origin.is_none() && manifest.pruned.is_none();
         let is_there = inventory.announcements.contains(&name_of(&manifest));
         if is_ours && !is_there && (above == 0 || manifest.files.bytes > above) {
-            pushed.push(push_into(world, &manifest, &inventory, progress).await?);
+            pushed.push(push_into(env, &manifest, &inventory, progress).await?);
         }
     }
     Ok(pushed)
@@ -65,20 +65,20 @@ pub async fn push_all(
 /// Runs after a checkpoint was created: pushes it, and those of the session that could not be
 /// pushed before. Does nothing without a remote.
 pub fn push_pending<'a>(
-    world: &'a Env,
+    env: &'a Env,
     session: SessionId,
     progress: &'a Progress,
 ) -> Boxed<'a, Result<Vec<Pushed>, Error>> {
-    match world.remote {
-        Some(_) => Box::pin(push_all(world, Some(session), progress)),
+    match env.remote {
+        Some(_) => Box::pin(push_all(env, Some(session), progress)),
         None => Box::pin(std::future::ready(Ok(Vec::new()))),
     }
 }
 
 /// Deletes the announcement of a checkpoint that this installation pushed. The next sweeps delete
 /// its objects.
-pub async fn delete_announcement(world: &Env, manifest: &Manifest) -> Result<(), Error> {
-    match &world.remote {
+pub async fn delete_announcement(env: &Env, manifest: &Manifest) -> Result<(), Error> {
+    match &env.remote {
         Some(storage) if manifest.origin.is_none() => {
             Ok(storage.remote.delete(&name_of(manifest)).await?)
         }
@@ -87,32 +87,32 @@ pub async fn delete_announcement(world: &Env, manifest: &Manifest) -> Result<(),
 }
 
 async fn push_into(
-    world: &Env,
+    env: &Env,
     manifest: &Manifest,
     inventory: &Inventory,
     progress: &Progress,
 ) -> Result<Pushed, Error> {
-    let depot = super::depot(world)?;
+    let remote = super::remote(env)?;
     let name = name_of(manifest);
     if inventory.announcements.contains(&name)
-        && let Ok(Some(letter)) = read(depot, &name).await
-        && inventory.has_all(&letter)
+        && let Ok(Some(announcement)) = read(remote, &name).await
+        && inventory.has_all(&announcement)
     {
         return Ok(Pushed {
-            manifest: letter.checkpoint.clone(),
-            parts: letter.parts.len() as u64,
-            bytes: letter.bytes(),
+            manifest: announcement.checkpoint.clone(),
+            parts: announcement.parts.len() as u64,
+            bytes: announcement.bytes(),
             sent: 0,
             sent_bytes: 0,
         });
     }
-    let (manifest, session) = attach_session(world, manifest).await?;
-    let load = world
+    let (manifest, session) = attach_session(env, manifest).await?;
+    let load = env
         .snapshots
         .collect_parts(manifest.snapshots().collect())
         .await?;
-    let (sent, sent_bytes) = send(depot, &load, inventory, progress).await?;
-    let letter = Announcement {
+    let (sent, sent_bytes) = send(remote, &load, inventory, progress).await?;
+    let announcement = Announcement {
         segno_announcement: announcement::VERSION,
         name: session,
         checkpoint: Manifest {
@@ -121,15 +121,15 @@ async fn push_into(
         },
         parts: load.parts.iter().map(|(part, _)| *part).collect(),
     };
-    put_announcement(depot, &name, &letter).await?;
+    put_announcement(remote, &name, &announcement).await?;
     // A concurrent sweep sees the announcement from now on. Objects that were marked before are
     // unmarked, and objects that were deleted meanwhile are uploaded again.
-    let after = Inventory::read(depot).await?;
-    let (again, again_bytes) = send(depot, &load, &after, &|_, _| {}).await?;
+    let after = Inventory::read(remote).await?;
+    let (again, again_bytes) = send(remote, &load, &after, &|_, _| {}).await?;
     Ok(Pushed {
         manifest,
-        parts: letter.parts.len() as u64,
-        bytes: letter.bytes(),
+        parts: announcement.parts.len() as u64,
+        bytes: announcement.bytes(),
         sent: sent + again,
         sent_bytes: sent_bytes + again_bytes,
     })
@@ -137,16 +137,13 @@ async fn push_into(
 
 /// Adds the session to the attachments of a checkpoint, up to its position, so that a pull can
 /// create it on another machine. A deleted session is not pushed.
-async fn attach_session(
-    world: &Env,
-    manifest: &Manifest,
-) -> Result<(Manifest, Option<Name>), Error> {
-    let summary = match world.store.summary(manifest.session).await {
+async fn attach_session(env: &Env, manifest: &Manifest) -> Result<(Manifest, Option<Name>), Error> {
+    let summary = match env.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok((manifest.clone(), None)),
         other => other?,
     };
     let mut all = match manifest.attachments {
-        Some(papers) => world.snapshots.attachments(papers).await?,
+        Some(attachments) => env.snapshots.attachments(attachments).await?,
         None => Vec::new(),
     };
     let name = Some(summary.name.clone());
@@ -158,20 +155,20 @@ async fn attach_session(
         hash: manifest.journal.hash,
     };
     let running = until != summary.head;
-    let session = export::up_to(world, &summary, until, running, |_, _| {}).await?;
+    let session = export::up_to(env, &summary, until, running, |_, _| {}).await?;
     all.push((attachments::SESSION.to_owned(), session.bytes));
     let manifest = Manifest {
-        attachments: Some(world.snapshots.put_files(all).await?),
+        attachments: Some(env.snapshots.put_files(all).await?),
         ..manifest.clone()
     };
-    checkpoint::put_manifest(world, &manifest).await?;
+    checkpoint::put_manifest(env, &manifest).await?;
     Ok((manifest, name))
 }
 
 /// Uploads the objects that the remote lacks, several at a time, and unmarks those marked for
 /// deletion. Returns how many were uploaded, and their size.
 async fn send(
-    depot: &dyn Remote,
+    remote: &dyn Remote,
     load: &PartSet,
     inventory: &Inventory,
     progress: &Progress,
@@ -179,7 +176,7 @@ async fn send(
     for (part, _) in &load.parts {
         let object = part.object_name();
         if inventory.marked.contains(&object) {
-            depot.delete(&format!("{TRASH}/{object}")).await?;
+            remote.delete(&format!("{TRASH}/{object}")).await?;
         }
     }
     let missing = missing(load, inventory);
@@ -187,7 +184,7 @@ async fn send(
     let (mut done, mut sent, mut sent_bytes) = (0, 0, 0);
     let uploads: Vec<Boxed<'_, _>> = missing
         .into_iter()
-        .map(|(part, path)| upload(depot, part, path))
+        .map(|(part, path)| upload(remote, part, path))
         .collect();
     let mut uploads = futures_util::stream::iter(uploads).buffer_unordered(CONCURRENT_TRANSFERS);
     while let Some((part, put)) = uploads.try_next().await? {
@@ -210,29 +207,29 @@ fn missing<'a>(load: &'a PartSet, inventory: &Inventory) -> Vec<(Part, &'a Path)
 }
 
 fn upload<'a>(
-    depot: &'a dyn Remote,
+    remote: &'a dyn Remote,
     part: Part,
     path: &'a Path,
 ) -> Boxed<'a, Result<(Part, Put), Error>> {
-    Box::pin(async move { Ok((part, depot.upload(&part.object_name(), path).await?)) })
+    Box::pin(async move { Ok((part, remote.upload(&part.object_name(), path).await?)) })
 }
 
 /// Puts an announcement. An existing one stays if it is complete; one that is unreadable, or
 /// references absent objects, is replaced.
 async fn put_announcement(
-    depot: &dyn Remote,
+    remote: &dyn Remote,
     name: &str,
-    letter: &Announcement,
+    announcement: &Announcement,
 ) -> Result<(), Error> {
-    if depot.create(name, letter.to_bytes()).await? == Put::New {
+    if remote.create(name, announcement.to_bytes()).await? == Put::New {
         return Ok(());
     }
-    match read(depot, name).await {
-        Ok(Some(found)) if Inventory::read(depot).await?.has_all(&found) => return Ok(()),
+    match read(remote, name).await {
+        Ok(Some(found)) if Inventory::read(remote).await?.has_all(&found) => return Ok(()),
         Ok(_) | Err(Error::Remote(remote::Error::Damaged { .. })) => {}
         Err(error) => return Err(error),
     }
-    depot.delete(name).await?;
-    depot.create(name, letter.to_bytes()).await?;
+    remote.delete(name).await?;
+    remote.create(name, announcement.to_bytes()).await?;
     Ok(())
 }

@@ -40,62 +40,62 @@ struct DeletionMark {
 /// Deletes objects that were marked at least `grace` ago and are still unreferenced; marks those
 /// that are unreferenced now. Deletes nothing while an announcement is unreadable, because its
 /// references are unknown.
-pub async fn sweep(world: &Env, grace: Duration) -> Result<Swept, Error> {
-    let depot = super::depot(world)?;
-    let inventory = Inventory::read(depot).await?;
-    let marks = depot.list(TRASH).await?;
-    let looked = world.clock.elapsed();
-    let needed = needed(world, depot).await?;
+pub async fn sweep(env: &Env, grace: Duration) -> Result<Swept, Error> {
+    let remote = super::remote(env)?;
+    let inventory = Inventory::read(remote).await?;
+    let marks = remote.list(TRASH).await?;
+    let looked = env.clock.elapsed();
+    let needed = needed(env, remote).await?;
     let mut swept = Swept::default();
-    let now = world.clock.now();
+    let now = env.clock.now();
     for mark in &marks {
         let object = mark.name.strip_prefix("trash/").unwrap_or_default();
         let Some(length) = inventory.parts.get(object) else {
-            depot.delete(&mark.name).await?;
+            remote.delete(&mark.name).await?;
             continue;
         };
         if needed.contains(object) {
-            depot.delete(&mark.name).await?;
+            remote.delete(&mark.name).await?;
             continue;
         }
-        if world.clock.elapsed().saturating_sub(looked) > MAX_AGE_OF_LIST {
+        if env.clock.elapsed().saturating_sub(looked) > MAX_AGE_OF_LIST {
             swept.unfinished = true;
             return Ok(swept);
         }
-        if !grace_is_over(depot, mark, now, grace).await? {
+        if !grace_is_over(remote, mark, now, grace).await? {
             swept.waiting += 1;
             continue;
         }
-        depot.delete(object).await?;
-        depot.delete(&mark.name).await?;
+        remote.delete(object).await?;
+        remote.delete(&mark.name).await?;
         swept.deleted += 1;
         swept.bytes += length;
     }
     for object in unreferenced(&inventory, &needed) {
         let mark = serde_json::to_vec(&DeletionMark { at: now }).expect("a notice is plain data");
-        depot.create(&format!("{TRASH}/{object}"), mark).await?;
+        remote.create(&format!("{TRASH}/{object}"), mark).await?;
         swept.waiting += 1;
     }
     Ok(swept)
 }
 
 /// All objects that announcements reference.
-async fn needed(world: &Env, depot: &dyn Remote) -> Result<HashSet<String>, Error> {
-    let (found, damaged) = list(world).await?;
+async fn needed(env: &Env, remote: &dyn Remote) -> Result<HashSet<String>, Error> {
+    let (found, damaged) = list(env).await?;
     if let Some(error) = damaged.into_iter().next() {
         return Err(error.into());
     }
     let mut needed: HashSet<String> = found.iter().flat_map(objects).collect();
     let known: HashSet<String> = found
         .iter()
-        .map(|letter| name_of(&letter.checkpoint))
+        .map(|announcement| name_of(&announcement.checkpoint))
         .collect();
     // Announcements may have been put while the others were read.
-    for name in announcements(depot).await? {
+    for name in announcements(remote).await? {
         if !known.contains(&name)
-            && let Some(letter) = read(depot, &name).await?
+            && let Some(announcement) = read(remote, &name).await?
         {
-            needed.extend(objects(&letter));
+            needed.extend(objects(&announcement));
         }
     }
     Ok(needed)
@@ -111,8 +111,8 @@ fn unreferenced<'a>(inventory: &'a Inventory, needed: &HashSet<String>) -> Vec<&
     unreferenced
 }
 
-fn objects(letter: &Announcement) -> impl Iterator<Item = String> {
-    letter
+fn objects(announcement: &Announcement) -> impl Iterator<Item = String> {
+    announcement
         .parts
         .iter()
         .map(segno_core::transfer::Part::object_name)
@@ -121,7 +121,7 @@ fn objects(letter: &Announcement) -> impl Iterator<Item = String> {
 /// Whether a mark is older than the grace period, by the remote's clock and by its own time, and
 /// still exists.
 async fn grace_is_over(
-    depot: &dyn Remote,
+    remote: &dyn Remote,
     mark: &Object,
     now: Timestamp,
     grace: Duration,
@@ -130,7 +130,7 @@ async fn grace_is_over(
     if !old(mark.at) {
         return Ok(false);
     }
-    match depot.read(&mark.name, 1024).await {
+    match remote.read(&mark.name, 1024).await {
         Ok(bytes) => {
             Ok(serde_json::from_slice(&bytes).is_ok_and(|mark: DeletionMark| old(mark.at)))
         }

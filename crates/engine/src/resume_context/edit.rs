@@ -11,7 +11,7 @@ use crate::journal;
 
 /// Uses `text` as the resume context of the next run; an empty text restores the compiled one.
 /// Refused while a run is active, because its agents already got their context.
-pub async fn edit(world: &Env, summary: &Summary, text: &str, by: &str) -> Result<(), Error> {
+pub async fn edit(env: &Env, summary: &Summary, text: &str, by: &str) -> Result<(), Error> {
     let text = text.trim_end();
     let most = MAX_TOKENS * BYTES_PER_TOKEN;
     if text.len() > most {
@@ -20,8 +20,8 @@ pub async fn edit(world: &Env, summary: &Summary, text: &str, by: &str) -> Resul
             most,
         });
     }
-    let interlude = BetweenRuns::acquire(world, summary).await?;
-    let (text, _) = match journal::redact_and_store(world, text).await {
+    let interlude = BetweenRuns::acquire(env, summary).await?;
+    let (text, _) = match journal::redact_and_store(env, text).await {
         Ok(kept) => kept,
         Err(error) => {
             interlude.release().await;

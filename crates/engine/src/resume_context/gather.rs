@@ -119,26 +119,26 @@ pub struct ContextSource {
 }
 
 /// Collects what is known about a session.
-pub async fn collect(world: &Env, summary: Summary) -> Result<ContextSource, Error> {
-    let state = history::load_state(world, summary.id).await?;
-    let lease = world.store.lease(summary.id).await?;
-    let lost = lease::effective_status(world, &summary, &lease) == Status::Interrupted;
+pub async fn collect(env: &Env, summary: Summary) -> Result<ContextSource, Error> {
+    let state = history::load_state(env, summary.id).await?;
+    let lease = env.store.lease(summary.id).await?;
+    let lost = lease::effective_status(env, &summary, &lease) == Status::Interrupted;
     let lost = lost.then(|| "its process was lost".to_owned());
-    let mut handoff = notes::merged(world, &summary).await?;
+    let mut handoff = notes::merged(env, &summary).await?;
     // An unreadable spec does not prevent the rest.
-    let workflow = recorded_spec(world, summary.id, &state).await.ok();
+    let workflow = recorded_spec(env, summary.id, &state).await.ok();
     let outline = workflow.as_ref().map(Outline::new).unwrap_or_default();
     let planned =
         matches!(&workflow, Some(workflow) if matches!(workflow.pattern, Pattern::Plan(_)));
     let plan = if planned {
-        work::plan(world, &summary).await?
+        work::plan(env, &summary).await?
     } else {
         None
     };
     let finished = if outline.is_determined_by(&state) {
         None
     } else {
-        Some(history::load_verified(world, summary.id).await?.1)
+        Some(history::load_verified(env, summary.id).await?.1)
     };
     let (tasks, done, issue) = if let Some(plan) = plan {
         add_reviews(&mut handoff, &plan, &state);
@@ -154,13 +154,13 @@ pub async fn collect(world: &Env, summary: Summary) -> Result<ContextSource, Err
         done,
         issue,
         workspace_status: reconcile::workspace_status(
-            world,
+            env,
             Folder::new(&summary.workspace),
             state.start_commit(),
         )
         .await,
         ended: ended(&state).or(lost),
-        edited: edited(world, summary.id, &state).await?,
+        edited: edited(env, summary.id, &state).await?,
         summary,
         state,
     })
@@ -205,17 +205,15 @@ fn add_reviews(handoff: &mut Handoff, plan: &work::Plan, state: &State) {
 
 /// The user's replacement for the resume context, if there is one.
 pub(crate) async fn edited(
-    world: &Env,
+    env: &Env,
     session: SessionId,
     state: &State,
 ) -> Result<Option<String>, Error> {
     let Some(seq) = state.resume_context else {
         return Ok(None);
     };
-    match world.store.event(session, seq).await?.event {
-        Event::ResumeContextEdited(event) => {
-            Ok(Some(journal::load_text(world, &event.text).await?))
-        }
+    match env.store.event(session, seq).await?.event {
+        Event::ResumeContextEdited(event) => Ok(Some(journal::load_text(env, &event.text).await?)),
         _ => Ok(None),
     }
 }

@@ -255,12 +255,12 @@ impl Runner {
             limited: Notify::new(),
         };
         let writer = EventWriter {
-            world: self.env.clone(),
-            pen: self.journal.clone(),
+            env: self.env.clone(),
+            journal: self.journal.clone(),
             open,
             price: step.price,
             recent: recent.clone(),
-            gleaner: StepNotes::new(&self.journal.handoff(), step.executed_by, &step.path),
+            step_notes: StepNotes::new(&self.journal.handoff(), step.executed_by, &step.path),
             written: Written::default(),
         };
         (listener, tokio::spawn(writer.run(reports)))
@@ -269,12 +269,12 @@ impl Runner {
 
 /// The task that journals the queued events.
 struct EventWriter {
-    world: Env,
-    pen: Writer,
+    env: Env,
+    journal: Writer,
     open: ConversationOpened,
     price: Option<Price>,
     recent: RecentConversation,
-    gleaner: StepNotes,
+    step_notes: StepNotes,
     written: Written,
 }
 
@@ -288,7 +288,7 @@ impl EventWriter {
                     Report::Named(id) if id == self.open.native_id => {}
                     Report::Named(id) => {
                         self.open.native_id = id;
-                        self.pen.enqueue(self.open.clone());
+                        self.journal.enqueue(self.open.clone());
                     }
                     Report::Said(entry) => entries.push(entry),
                     Report::Usage(usage) => self.written.reported = priced(self.price, usage),
@@ -304,7 +304,7 @@ impl EventWriter {
 
     async fn write(&mut self, entries: Vec<ConversationItem>, context: Option<ContextUsage>) {
         // If the blob store refuses the write, the journal refuses too, and reports the error.
-        let Ok(kept) = journal::store_conversation(&self.world, &entries).await else {
+        let Ok(kept) = journal::store_conversation(&self.env, &entries).await else {
             return;
         };
         let each = kept.length / entries.len().max(1);
@@ -321,8 +321,8 @@ impl EventWriter {
             context,
         };
         let mut events = vec![said.into()];
-        events.extend(self.gleaner.extract(&self.world, &kept.clean));
-        self.pen.enqueue_all(events);
+        events.extend(self.step_notes.extract(&self.env, &kept.clean));
+        self.journal.enqueue_all(events);
         for entry in entries {
             self.recent.add(each, entry);
         }

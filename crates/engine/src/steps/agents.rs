@@ -33,7 +33,7 @@ pub(crate) struct Agent {
     /// The provider's name in the spec format.
     pub(super) provider: &'static str,
     /// The adapter that calls it.
-    pub(super) speaker: AgentDriver,
+    pub(super) driver: AgentDriver,
     /// The price, if it is known.
     pub(super) price: Option<Price>,
     /// The model that summarizes its conversation, if it is not the agent's own, and its price.
@@ -50,7 +50,7 @@ type Summarizer = (Arc<dyn Model>, Option<Price>);
 impl Agents {
     /// Prepares all agents before the first step runs. `spec_path` is the file of the spec.
     pub(crate) async fn prepare(
-        world: &Env,
+        env: &Env,
         workflow: &Workflow,
         secrets: &Secrets,
         spec_path: &Path,
@@ -64,19 +64,19 @@ impl Agents {
             let known = created
                 .iter()
                 .find(|(provider, _)| **provider == agent.provider);
-            let speaker = match known {
-                Some((_, speaker)) => speaker.clone(),
-                None => world.drivers.driver(&agent.provider, folder)?,
+            let driver = match known {
+                Some((_, driver)) => driver.clone(),
+                None => env.drivers.driver(&agent.provider, folder)?,
             };
-            created.push((&agent.provider, speaker.clone()));
+            created.push((&agent.provider, driver.clone()));
             let prepared = Agent {
-                price: price(world, workflow, agent.provider.model())?,
-                summarizer: summarizer(world, workflow, &agent.provider, folder)?,
+                price: price(env, workflow, agent.provider.model())?,
+                summarizer: summarizer(env, workflow, &agent.provider, folder)?,
                 prompt: agent.prompt.clone(),
                 skills: skills_prompt(&workflow.skills),
                 identity: agent.provider.identity(),
                 provider: agent.provider.name(),
-                speaker,
+                driver,
                 tools: agent.tools.clone(),
                 permissions: agent.permissions.clone(),
                 input_schema: agent.input_schema.clone(),
@@ -87,9 +87,9 @@ impl Agents {
         // Only models call Segno's tools.
         let models = agents
             .values()
-            .any(|agent| matches!(agent.speaker, AgentDriver::Model(_)));
+            .any(|agent| matches!(agent.driver, AgentDriver::Model(_)));
         let toolsets = if models {
-            toolsets(world, workflow, secrets, folder, workspace, observer).await?
+            toolsets(env, workflow, secrets, folder, workspace, observer).await?
         } else {
             BTreeMap::new()
         };
@@ -104,19 +104,19 @@ impl Agents {
     /// Whether this agent is a CLI agent, which keeps its own conversation.
     pub(crate) fn is_cli_agent(&self, name: &str) -> bool {
         let found = self.agents.get(name);
-        found.is_some_and(|found| matches!(found.speaker, AgentDriver::CliAgent(_)))
+        found.is_some_and(|found| matches!(found.driver, AgentDriver::CliAgent(_)))
     }
 
     /// Whether any agent is a CLI agent.
     pub(crate) fn has_cli_agents(&self) -> bool {
         let mut all = self.agents.values();
-        all.any(|agent| matches!(agent.speaker, AgentDriver::CliAgent(_)))
+        all.any(|agent| matches!(agent.driver, AgentDriver::CliAgent(_)))
     }
 
     /// The adapter of an agent, and its price if known.
     pub(crate) fn speaker_and_price(&self, name: &str) -> Option<(AgentDriver, Option<Price>)> {
         let found = self.agents.get(name)?;
-        Some((found.speaker.clone(), found.price))
+        Some((found.driver.clone(), found.price))
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Agent> {
@@ -131,7 +131,7 @@ impl Agents {
 
 /// The model that summarizes an agent's conversation, where the spec names one.
 fn summarizer(
-    world: &Env,
+    env: &Env,
     workflow: &Workflow,
     provider: &Provider,
     folder: &Path,
@@ -141,23 +141,23 @@ fn summarizer(
     else {
         return Ok(None);
     };
-    let price = price(world, workflow, Some(&model))?;
+    let price = price(env, workflow, Some(&model))?;
     let provider = Provider::Api(Api {
         model,
         ..api.clone()
     });
-    Ok(match world.drivers.driver(&provider, folder)? {
+    Ok(match env.drivers.driver(&provider, folder)? {
         AgentDriver::Model(model) => Some((model, price)),
         AgentDriver::Stateless(_) | AgentDriver::CliAgent(_) => None,
     })
 }
 
 /// The price of a model. A cost budget cannot be enforced without it.
-fn price(world: &Env, workflow: &Workflow, model: Option<&str>) -> Result<Option<Price>, Error> {
+fn price(env: &Env, workflow: &Workflow, model: Option<&str>) -> Result<Option<Price>, Error> {
     let Some(model) = model else {
         return Ok(None);
     };
-    let price = world.drivers.price(model);
+    let price = env.drivers.price(model);
     if price.is_none() && workflow.runtime.budgets.max_cost.is_some() {
         return Err(Error::NoPrice {
             model: model.to_owned(),
@@ -168,7 +168,7 @@ fn price(world: &Env, workflow: &Workflow, model: Option<&str>) -> Result<Option
 
 /// A toolset for each set of tools that an agent or a step has.
 async fn toolsets(
-    world: &Env,
+    env: &Env,
     workflow: &Workflow,
     secrets: &Secrets,
     folder: &Path,
@@ -191,7 +191,7 @@ async fn toolsets(
         observer.notice(&format!("starting MCP server `{}`", server.id));
     }
     let started = servers.iter().map(|server| async {
-        let tools = world.drivers.mcp_server(server, folder, workspace).await?;
+        let tools = env.drivers.mcp_server(server, folder, workspace).await?;
         Ok::<_, Error>((server.id.as_str(), tools))
     });
     let started: Vec<(&str, Arc<dyn Tools>)> = futures_util::future::try_join_all(started).await?;
@@ -209,7 +209,7 @@ async fn toolsets(
             workspace,
         };
         let mut toolset = Toolset::default();
-        for tools in world.drivers.tools(order)? {
+        for tools in env.drivers.tools(order)? {
             toolset.add(None, &tools, |_| true);
         }
         for (id, tools) in started

@@ -118,13 +118,13 @@ impl Runner {
         if native.is_none() && past.entries.is_empty() {
             return Ok(CallPlan {
                 id: fresh,
-                rung: None,
+                strategy: None,
                 has_transcript: false,
                 prompt: None,
             });
         }
-        let (world, workspace) = (&self.env, &self.workspace);
-        let known = evidence::collect(world, self.session, cli_agent, native.as_ref(), workspace);
+        let (env, workspace) = (&self.env, &self.workspace);
+        let known = evidence::collect(env, self.session, cli_agent, native.as_ref(), workspace);
         let mut conversation = known.await.map_err(StepError::Engine)?;
         conversation.evidence.ruled_out = excluded.to_vec();
         conversation
@@ -187,7 +187,7 @@ impl Runner {
         };
         Ok(CallPlan {
             id,
-            rung: Some(plan.strategy),
+            strategy: Some(plan.strategy),
             has_transcript,
             prompt,
         })

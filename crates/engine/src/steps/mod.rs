@@ -8,7 +8,7 @@
 //! The submodules execute one step: `step` runs the attempts, `run_model_loop` talks to API
 //! models, `run_cli_agent` to CLI agents, `human` to people, and `git_step` runs git
 //! operations. `rate_limit` decides about retries and waits. Writing the journal is left to
-//! [`crate::pen`], the lease to [`crate::claim`].
+//! [`crate::journal`], the lease to [`crate::claim`].
 
 mod agent_events;
 mod agents;
@@ -176,7 +176,7 @@ impl Runner {
             return self.run_step(question).await;
         };
         let (path, agent) = (question.path.clone(), question.agent);
-        let (scope, tools, conduct) = (question.scope, question.tools, question.access);
+        let (scope, tools, access) = (question.scope, question.tools, question.access);
         let answer = self.run_step(question).await?;
         let text = self.text(answer).await?;
         let Err(reason) = fits_schema(schema, &text) else {
@@ -192,7 +192,7 @@ impl Runner {
             input: Input::Text(words),
             scope,
             tools,
-            access: conduct,
+            access,
         };
         let answer = self.run_step(repair).await?;
         match fits_schema(schema, &self.text(answer).await?) {
@@ -229,7 +229,7 @@ impl Runner {
             input,
             scope,
             tools,
-            access: conduct,
+            access,
         } = question;
         let spec_agent = self.agents.get(agent);
         let system = self.prompt(agent, &spec_agent.prompt, scope).await? + &spec_agent.skills;
@@ -267,13 +267,13 @@ impl Runner {
             path: path.clone(),
             agent,
             executed_by,
-            earlier: match (&self.exchange, &actor.speaker) {
+            earlier: match (&self.exchange, &actor.driver) {
                 (Some(exchange), AgentDriver::Model(_)) => self.past_messages(exchange),
                 (Some(_), _) => Vec::new(),
                 (None, _) => self.past_exchanges(agent, scope).await?,
             },
             notes,
-            speaker: &actor.speaker,
+            driver: &actor.driver,
             provider: &spec_agent.identity,
             provider_name: actor.provider,
             tool_names: tools,
@@ -281,7 +281,7 @@ impl Runner {
             input: Arc::clone(&input),
             toolset,
             permissions: &actor.permissions,
-            conduct,
+            access,
             price: actor.price,
             summarizer: actor
                 .summarizer
@@ -352,7 +352,7 @@ impl Runner {
         asked: QuestionText,
         answer: Answer,
     ) {
-        let model = matches!(self.agents.get(agent).speaker, AgentDriver::Model(_));
+        let model = matches!(self.agents.get(agent).driver, AgentDriver::Model(_));
         if self.remembers && model {
             scope.memory().add(path, agent, asked, answer);
         }

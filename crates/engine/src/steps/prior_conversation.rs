@@ -67,8 +67,8 @@ impl Runner {
         let told = cause.describe();
         let mut words = format!("{task}\nThis task was begun before, and broken off: {told}. ");
         // `facts` has the current git status; it follows below.
-        let brief = self.resume_context(&told, |section| section != Section::Git);
-        words.push_str(&brief.await?);
+        let resume_context = self.resume_context(&told, |section| section != Section::Git);
+        words.push_str(&resume_context.await?);
         words.push('\n');
         let history = context::history(entries);
         if history.is_empty() {
@@ -106,8 +106,9 @@ impl Runner {
             ended: Some(ended),
             usage: state.usage,
         };
-        let brief = resume_context::compile(&known, resume_context::MAX_TOKENS).only(wanted);
-        Ok(resume_context::quote(&brief.text(), random))
+        let resume_context =
+            resume_context::compile(&known, resume_context::MAX_TOKENS).only(wanted);
+        Ok(resume_context::quote(&resume_context.text(), random))
     }
 
     /// What earlier tasks of a plan found out, for the agent of the next task: each task starts
@@ -127,8 +128,8 @@ impl Runner {
             Section::Git,
             Section::Next,
         ];
-        let brief = self.resume_context("", |section| !shown_elsewhere.contains(&section));
-        Ok(format!("\n\n{}", brief.await?))
+        let resume_context = self.resume_context("", |section| !shown_elsewhere.contains(&section));
+        Ok(format!("\n\n{}", resume_context.await?))
     }
 
     /// What an agent that continues its own conversation must learn: notes that people added since

@@ -37,7 +37,7 @@ pub(super) struct CallPlan {
     /// The program's id for the conversation.
     pub(super) id: String,
     /// The resume strategy; `None` if the conversation is new.
-    pub(super) rung: Option<Strategy>,
+    pub(super) strategy: Option<Strategy>,
     /// Whether the program has a transcript of that conversation.
     pub(super) has_transcript: bool,
     /// What the agent is asked instead of the step's input.
@@ -76,7 +76,7 @@ impl Runner {
                 program: cli_agent.kind(),
                 native_id: call_plan.id.clone(),
                 folder: self.workspace.to_string_lossy().into_owned(),
-                strategy: call_plan.rung,
+                strategy: call_plan.strategy,
             };
             let continues = call_plan.has_transcript;
             let way = if continues {
@@ -165,7 +165,7 @@ impl Runner {
                         cli_agent.kind(),
                         error.message
                     ));
-                    excluded.extend(call_plan.rung);
+                    excluded.extend(call_plan.strategy);
                 }
                 // What was said is recorded, so that a fresh conversation can continue.
                 Err(error)
@@ -226,14 +226,14 @@ impl Runner {
         if native.is_none() && !attempted_before {
             return Ok(CallPlan {
                 id: fresh(),
-                rung: None,
+                strategy: None,
                 has_transcript: false,
                 prompt: None,
             });
         }
         let native_of = native.as_ref();
-        let (world, workspace) = (&self.env, &self.workspace);
-        let known = evidence::collect(world, self.session, cli_agent, native_of, workspace);
+        let (env, workspace) = (&self.env, &self.workspace);
+        let known = evidence::collect(env, self.session, cli_agent, native_of, workspace);
         let mut conversation = known.await.map_err(StepError::Engine)?;
         conversation.evidence.ruled_out = excluded.to_vec();
         if before.is_some() {
@@ -320,7 +320,7 @@ impl Runner {
         };
         Ok(CallPlan {
             id,
-            rung: Some(plan.strategy),
+            strategy: Some(plan.strategy),
             has_transcript,
             prompt: Some(words),
         })

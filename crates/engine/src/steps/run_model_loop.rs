@@ -76,7 +76,7 @@ pub(super) struct Conversation {
     /// Results of the last reply's tool calls.
     results: Vec<ToolResult>,
     /// Extracts notes from tool results, starting with the first result of this run.
-    gleaner: Option<StepNotes>,
+    step_notes: Option<StepNotes>,
 }
 
 impl Conversation {
@@ -347,9 +347,9 @@ impl Runner {
                 is_error,
             };
             let create = || StepNotes::new(&self.journal.handoff(), step.executed_by, &step.path);
-            let gleaner = conversation.gleaner.get_or_insert_with(create);
+            let step_notes = conversation.step_notes.get_or_insert_with(create);
             let mut events = vec![finished.into()];
-            events.extend(gleaner.extract_from_tool(&self.env, &call, &result));
+            events.extend(step_notes.extract_from_tool(&self.env, &call, &result));
             self.journal.enqueue_all(events);
             conversation.results.push(result);
         }

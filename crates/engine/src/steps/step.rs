@@ -41,7 +41,7 @@ pub(super) struct Step<'a> {
     pub(super) agent: &'a str,
     /// The agent that executes the step: the same, unless the step was handed over.
     pub(super) executed_by: &'a str,
-    pub(super) speaker: &'a AgentDriver,
+    pub(super) driver: &'a AgentDriver,
     /// What the answer depends on besides prompt and input.
     pub(super) provider: &'a str,
     /// The provider's name in the spec format.
@@ -58,7 +58,7 @@ pub(super) struct Step<'a> {
     pub(super) toolset: Option<&'a Toolset>,
     pub(super) permissions: &'a Permissions,
     /// What the agent may do to the workspace.
-    pub(super) conduct: AccessMode,
+    pub(super) access: AccessMode,
     /// The price, if it is known.
     pub(super) price: Option<Price>,
     /// The model that summarizes the conversation, if it is not the agent's own, and its price.
@@ -76,7 +76,7 @@ impl Step<'_> {
     pub(super) fn class(&self, toolset: &Toolset, tool: &str) -> Option<EffectClass> {
         let is_denied = self.permissions.of(tool) == Permission::Deny;
         let fits = |class: &EffectClass| {
-            self.conduct == AccessMode::ReadWrite || *class == EffectClass::ReadOnly
+            self.access == AccessMode::ReadWrite || *class == EffectClass::ReadOnly
         };
         toolset
             .class(tool)
@@ -278,7 +278,7 @@ impl Runner {
             input: &step.input,
             workspace: &self.workspace,
             window: None,
-            access: step.conduct,
+            access: step.access,
         };
         let timeout = async {
             match self.timeout {
@@ -289,7 +289,7 @@ impl Runner {
         point(Point::StepBeforeEffect);
         let replacement = self.replacement(step);
         let asked = async {
-            match replacement.as_ref().unwrap_or(step.speaker) {
+            match replacement.as_ref().unwrap_or(step.driver) {
                 AgentDriver::Stateless(driver) => {
                     let handover_prompt = self.handover_prompt(step, revision).await?;
                     let prompt = handover_prompt
@@ -384,7 +384,7 @@ impl Runner {
             Some(Replacement::Program(cli_agent)) => Some(Arc::clone(cli_agent)),
             None => {
                 let last = open.current_cli_agent()?;
-                let own = matches!(step.speaker, AgentDriver::CliAgent(own) if own.kind() == last);
+                let own = matches!(step.driver, AgentDriver::CliAgent(own) if own.kind() == last);
                 if own {
                     None
                 } else {

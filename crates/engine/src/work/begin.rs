@@ -75,14 +75,14 @@ pub fn read(text: &str, place: &str) -> Result<(String, Option<Checklist>), Erro
 }
 
 pub async fn start(
-    world: &Env,
+    env: &Env,
     request: Request,
     observer: Arc<dyn Observer>,
-    brake: StopToken,
+    stop_token: StopToken,
 ) -> Result<Outcome, Error> {
     let (issue, list) = read(&request.text, &request.source)?;
-    let roles = roles::resolve(world, &request.roles, request.spec.as_deref())?;
-    let location = choose_location(world, &request, &issue, list.as_ref(), &*observer).await?;
+    let roles = roles::resolve(env, &request.roles, request.spec.as_deref())?;
+    let location = choose_location(env, &request, &issue, list.as_ref(), &*observer).await?;
     let mut config = json!({
         "agent": roles.agent,
         "planner": roles.planner,
@@ -115,7 +115,7 @@ pub async fn start(
         made["continuity"]["pause"]["after_steps"] = tasks.into();
     }
     // The stored spec is the one that is used, so every run reads the same spec (P7).
-    world.redactor.redact_json(&mut made);
+    env.redactor.redact_json(&mut made);
     let text = made.to_string();
     let workflow = spec::parse(&text).map_err(|problems| Error::Spec {
         path: request
@@ -131,7 +131,7 @@ pub async fn start(
         workspace: location.folder,
         force: false,
     };
-    start::start_parsed(world, text, workflow, request, observer, brake).await
+    start::start_parsed(env, text, workflow, request, observer, stop_token).await
 }
 
 fn tasks(list: &Checklist) -> Value {
@@ -157,7 +157,7 @@ struct Location {
 
 /// The first free name whose branch and folder are free, too.
 async fn choose_location(
-    world: &Env,
+    env: &Env,
     request: &Request,
     issue: &str,
     list: Option<&Checklist>,
@@ -165,10 +165,10 @@ async fn choose_location(
 ) -> Result<Location, Error> {
     let repository = match request.goal {
         Goal::Plan => None,
-        Goal::Work => Some(world.worktrees.inspect(request.folder.clone()).await?),
+        Goal::Work => Some(env.worktrees.inspect(request.folder.clone()).await?),
     };
     let taken: Vec<Name> = {
-        let all = world.store.list().await?.into_iter().flatten();
+        let all = env.store.list().await?.into_iter().flatten();
         all.map(|summary| summary.name).collect()
     };
     let family = request
@@ -184,7 +184,7 @@ async fn choose_location(
                 worktree: None,
                 name,
             }),
-            Some(repository) => check_location(world, request, repository, name).await,
+            Some(repository) => check_location(env, request, repository, name).await,
         };
         match found {
             Err(
@@ -196,7 +196,7 @@ async fn choose_location(
             Err(error) => return Err(error),
             Ok(location) => {
                 if let (Some(repository), Some(_)) = (&repository, &location.worktree) {
-                    make_folder(world, &location.folder)?;
+                    make_folder(env, &location.folder)?;
                     announce(repository, &location, observer);
                 }
                 return Ok(location);
@@ -208,7 +208,7 @@ async fn choose_location(
 
 /// Checks that the folder and branch for one name are free.
 async fn check_location(
-    world: &Env,
+    env: &Env,
     request: &Request,
     repository: &RepositoryInfo,
     name: Name,
@@ -239,7 +239,7 @@ async fn check_location(
         Some("it lies in the repository")
     } else if folder.symlink_metadata().is_ok_and(|it| !it.is_dir()) {
         Some("it is no folder")
-    } else if !world.disk.list(&folder).unwrap_or_default().is_empty() {
+    } else if !env.disk.list(&folder).unwrap_or_default().is_empty() {
         Some("it is there, with files")
     } else {
         None
@@ -249,7 +249,7 @@ async fn check_location(
         return Err(GitError::FolderTaken { folder, reason }.into());
     }
     let branch = branch(&name);
-    let known = world
+    let known = env
         .worktrees
         .branch_commit(repository.top.clone(), branch.clone());
     if known.await?.is_some() {
@@ -281,8 +281,8 @@ fn branch(name: &Name) -> String {
 
 /// Creates the folder before the session, because a session without a folder cannot be resumed. A
 /// kill may leave an empty folder, which does no harm.
-fn make_folder(world: &Env, folder: &Path) -> Result<(), Error> {
-    let made = world.disk.create_folder(folder, Access::Shared);
+fn make_folder(env: &Env, folder: &Path) -> Result<(), Error> {
+    let made = env.disk.create_folder(folder, Access::Shared);
     made.map_err(|error| Error::WriteFailed {
         place: folder.to_owned(),
         reason: error.to_string(),

@@ -56,12 +56,12 @@ pub(super) struct ResolvedRoles {
 
 /// Resolves the roles, with the agents of the spec at `path` if there is one.
 pub(super) fn resolve(
-    world: &Env,
-    crew: &Roles,
+    env: &Env,
+    roles: &Roles,
     path: Option<&Path>,
 ) -> Result<ResolvedRoles, Error> {
     let mut spec = match path {
-        Some(path) => agent_blocks(world, path)?,
+        Some(path) => agent_blocks(env, path)?,
         None => Map::new(),
     };
     let mut agents = match spec.remove("agents") {
@@ -74,7 +74,7 @@ pub(super) fn resolve(
     let only = (agents.len() == 1)
         .then(|| agents.keys().next().cloned())
         .flatten();
-    let named = crew.agent.clone();
+    let named = roles.agent.clone();
     let wanted = named.or_else(|| called(&agents, "worker")).or(only);
     let wanted = wanted.ok_or_else(|| Error::NoSuchAgent {
         agent: "worker".to_owned(),
@@ -82,11 +82,11 @@ pub(super) fn resolve(
             .to_owned(),
     })?;
     let agent = resolve_agent(&mut agents, "worker", &wanted, WORKER)?;
-    let planner = match crew.planner.clone().or_else(|| called(&agents, "planner")) {
+    let planner = match roles.planner.clone().or_else(|| called(&agents, "planner")) {
         Some(name) => resolve_agent(&mut agents, "planner", &name, PLANNER)?,
         None => copy_for_role(&mut agents, &agent, "planner", PLANNER),
     };
-    let reviewer = match &crew.reviewer {
+    let reviewer = match &roles.reviewer {
         Reviewer::None => None,
         Reviewer::Named(name) => Some(resolve_agent(&mut agents, "reviewer", name, REVIEWER)?),
         Reviewer::Default => Some(match called(&agents, "reviewer") {
@@ -150,8 +150,8 @@ fn copy_for_role(agents: &mut Map<String, Value>, agent: &str, role: &str, promp
 }
 
 /// The blocks of a spec that describe its agents, with absolute paths.
-fn agent_blocks(world: &Env, path: &Path) -> Result<Map<String, Value>, Error> {
-    let (text, _) = read_spec(world, path)?;
+fn agent_blocks(env: &Env, path: &Path) -> Result<Map<String, Value>, Error> {
+    let (text, _) = read_spec(env, path)?;
     let mut spec = match spec::as_json(&text) {
         Ok(Value::Object(spec)) => spec,
         Ok(_) => Map::new(),

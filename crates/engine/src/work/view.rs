@@ -102,14 +102,14 @@ impl Plan {
 }
 
 /// The plan of a session; `None` if the session has no plan.
-pub async fn plan(world: &Env, summary: &Summary) -> Result<Option<Plan>, Error> {
-    let (state, finished) = history::load_verified(world, summary.id).await?;
-    let workflow = resume::recorded_spec(world, summary.id, &state).await?;
+pub async fn plan(env: &Env, summary: &Summary) -> Result<Option<Plan>, Error> {
+    let (state, finished) = history::load_verified(env, summary.id).await?;
+    let workflow = resume::recorded_spec(env, summary.id, &state).await?;
     let Pattern::Plan(config) = &workflow.pattern else {
         return Ok(None);
     };
     let past = History {
-        world,
+        env,
         session: summary.id,
         state: &state,
         finished: &finished,
@@ -119,7 +119,7 @@ pub async fn plan(world: &Env, summary: &Summary) -> Result<Option<Plan>, Error>
 
 /// The state and finished steps of a session.
 struct History<'a> {
-    world: &'a Env,
+    env: &'a Env,
     session: SessionId,
     state: &'a State,
     finished: &'a FinishedSteps,
@@ -310,9 +310,9 @@ impl History<'_> {
         let Some(done) = self.finished.get(path) else {
             return Ok(None);
         };
-        let entry = self.world.store.event(self.session, done.seq).await?;
+        let entry = self.env.store.event(self.session, done.seq).await?;
         match entry.event.text() {
-            Some(text) => Ok(Some(journal::load_text(self.world, text).await?)),
+            Some(text) => Ok(Some(journal::load_text(self.env, text).await?)),
             None => Ok(None),
         }
     }

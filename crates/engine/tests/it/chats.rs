@@ -24,7 +24,7 @@ async fn open(harness: &Harness, audience: Audience) -> Result<Outcome, Error> {
     };
     let observer = harness.seen.clone();
     chat::open(
-        &harness.world,
+        &harness.env,
         opening,
         "hello",
         audience,
@@ -36,28 +36,28 @@ async fn open(harness: &Harness, audience: Audience) -> Result<Outcome, Error> {
 
 async fn say(harness: &Harness, message: &str) -> Result<Outcome, Error> {
     let summary = harness.summary().await;
-    let (observer, brake) = (harness.seen.clone(), StopToken::default());
+    let (observer, stop_token) = (harness.seen.clone(), StopToken::default());
     chat::send(
-        &harness.world,
+        &harness.env,
         &summary,
         message,
         Audience::Present,
         observer,
-        brake,
+        stop_token,
     )
     .await
 }
 
 async fn sweep(harness: &Harness) -> Swept {
     let limits = Limits::default();
-    chat::sweep(&harness.world, limits, Effect::Apply)
+    chat::sweep(&harness.env, limits, Effect::Apply)
         .await
         .unwrap()
 }
 
 async fn chat_state(harness: &Harness) -> Chat {
     let session = harness.summary().await.id;
-    *history::load_state(&harness.world, session)
+    *history::load_state(&harness.env, session)
         .await
         .unwrap()
         .chat
@@ -69,7 +69,7 @@ async fn advance_to(harness: &Harness, millis: i64) {
     let last = chat_state(harness).await.last_message_at;
     harness
         .clock
-        .advance(last.0 + millis - harness.world.clock.now().0);
+        .advance(last.0 + millis - harness.env.clock.now().0);
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn message_after_the_check_prevents_expiry() {
     let now = harness.summary().await;
     let rest = |head| {
         chat::set_idle(
-            &harness.world,
+            &harness.env,
             &seen,
             head,
             Status::Expired,
@@ -123,12 +123,12 @@ async fn clear_closes_open_steps_and_keeps_counting() {
     let harness = harness("default: {text: fine, fail: {kind: auth, message: no key}}");
     open(&harness, Audience::Present).await.unwrap_err();
     let session = harness.summary().await.id;
-    let state = history::load_state(&harness.world, session).await.unwrap();
+    let state = history::load_state(&harness.env, session).await.unwrap();
     assert!(chat::unanswered(&state).is_some());
     let summary = harness.summary().await;
     let observer = Arc::new(NoObserver);
     chat::clear(
-        &harness.world,
+        &harness.env,
         &summary,
         "a test",
         Audience::Present,
@@ -136,7 +136,7 @@ async fn clear_closes_open_steps_and_keeps_counting() {
     )
     .await
     .unwrap();
-    let state = history::load_state(&harness.world, session).await.unwrap();
+    let state = history::load_state(&harness.env, session).await.unwrap();
     assert!(chat::unanswered(&state).is_none() && state.open_steps.is_empty());
     harness.set_script("default: {text: fine}");
     say(&harness, "more").await.unwrap();

@@ -16,29 +16,29 @@ async fn stale_run_stops_and_appends_nothing() {
     let steps: Vec<String> = (0..50).map(|n| format!("question {n}")).collect();
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let request = harness.request(&chain("", &steps));
-    let (world, seen) = (harness.world.clone(), harness.seen.clone());
-    let run = tokio::spawn(async move { start(&world, request, seen, StopToken::default()).await });
+    let (env, seen) = (harness.env.clone(), harness.seen.clone());
+    let run = tokio::spawn(async move { start(&env, request, seen, StopToken::default()).await });
     let session = loop {
         tokio::task::yield_now().await;
         let count = harness.seen.entries.lock().unwrap().len();
-        if let Some(Ok(summary)) = harness.world.store.list().await.unwrap().pop()
+        if let Some(Ok(summary)) = harness.env.store.list().await.unwrap().pop()
             && count > 6
         {
             break summary.id;
         }
     };
-    let lease: Lease = harness.world.store.lease(session).await.unwrap();
+    let lease: Lease = harness.env.store.lease(session).await.unwrap();
     harness
-        .world
+        .env
         .store
         .acquire(lease, owner(8), Duration::from_secs(30))
         .await
         .unwrap();
-    let before = harness.world.store.summary(session).await.unwrap().head;
+    let before = harness.env.store.summary(session).await.unwrap().head;
     let error = run.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), Kind::Fenced);
     assert_eq!(
-        harness.world.store.summary(session).await.unwrap().head,
+        harness.env.store.summary(session).await.unwrap().head,
         before
     );
 }

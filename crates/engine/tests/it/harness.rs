@@ -22,7 +22,7 @@ use segno_testkit::journal::owner;
 use tempfile::TempDir;
 
 pub(crate) struct Harness {
-    pub(crate) world: Env,
+    pub(crate) env: Env,
     pub(crate) clock: Arc<ManualClock>,
     script: Arc<Mutex<String>>,
     pub(crate) seen: Arc<EventRecorder>,
@@ -73,7 +73,7 @@ impl Drivers for ScriptedDrivers {
 pub(crate) fn harness(script: &str) -> Harness {
     let clock = Arc::new(ManualClock::default());
     let script = Arc::new(Mutex::new(script.to_owned()));
-    let world = Env {
+    let env = Env {
         human: Arc::new(segno_engine::NoHuman),
         exporter: Arc::new(segno_engine::NoExporter),
         snapshots: Arc::new(segno_core::snapshot::NoSnapshots),
@@ -91,7 +91,7 @@ pub(crate) fn harness(script: &str) -> Harness {
         version: "0",
     };
     Harness {
-        world,
+        env,
         clock,
         script,
         seen: Arc::default(),
@@ -103,7 +103,7 @@ impl Harness {
     /// Runs a spec in a new session.
     pub(crate) async fn run(&self, spec: &str) -> Result<Outcome, Error> {
         start(
-            &self.world,
+            &self.env,
             self.request(spec),
             self.seen.clone(),
             StopToken::default(),
@@ -157,19 +157,12 @@ impl Harness {
         self.seen.entries.lock().unwrap().clear();
         let summary = self.summary().await;
         let observer = self.seen.clone();
-        resume(
-            &self.world,
-            summary,
-            options,
-            observer,
-            StopToken::default(),
-        )
-        .await
+        resume(&self.env, summary, options, observer, StopToken::default()).await
     }
 
     /// The only session.
     pub(crate) async fn summary(&self) -> Summary {
-        let mut all = self.world.store.list().await.unwrap();
+        let mut all = self.env.store.list().await.unwrap();
         all.pop().unwrap().unwrap()
     }
 

@@ -37,7 +37,7 @@ fn question() -> String {
 
 async fn state(harness: &Harness) -> State {
     let session = harness.summary().await.id;
-    history::load_state(&harness.world, session).await.unwrap()
+    history::load_state(&harness.env, session).await.unwrap()
 }
 
 /// The rate limit of the newest failed attempt.
@@ -221,7 +221,7 @@ async fn exhausted_budget_ends_the_run_instead_of_a_wait() {
 /// A run that is lost during a wait.
 async fn lose_run_during_wait(harness: &Harness) {
     let (request, seen) = (harness.request(&question()), harness.seen.clone());
-    let run = start(&harness.world, request, seen, StopToken::default());
+    let run = start(&harness.env, request, seen, StopToken::default());
     let lose_run_during_wait = tokio::select! {
         _ = run => false,
         () = harness.wait_for("step_failed") => true,
@@ -285,9 +285,9 @@ async fn wait_follows_a_jumping_clock() {
             even: Arc::clone(&harness.clock),
             ahead_ms: AtomicI64::new(0),
         });
-        harness.world.clock = clock.clone();
+        harness.env.clock = clock.clone();
         let (request, seen) = (harness.request(&question()), harness.seen.clone());
-        let run = start(&harness.world, request, seen, StopToken::default());
+        let run = start(&harness.env, request, seen, StopToken::default());
         let start_elapsed = clock.elapsed();
         let jump = async {
             harness.wait_for("step_failed").await;
@@ -303,13 +303,13 @@ async fn wait_follows_a_jumping_clock() {
 #[tokio::test]
 async fn stop_interrupts_a_wait() {
     let harness = rate_limited(1, HOUR_MS);
-    let brake = StopToken::default();
+    let stop_token = StopToken::default();
     let (request, seen) = (harness.request(&question()), harness.seen.clone());
-    let run = start(&harness.world, request, seen, brake.clone());
+    let run = start(&harness.env, request, seen, stop_token.clone());
     let start_time = harness.clock.now();
     let pull = async {
         harness.wait_for("step_failed").await;
-        brake.request_stop(Stop::request("Ctrl-C", StopMode::Boundary, Status::Paused));
+        stop_token.request_stop(Stop::request("Ctrl-C", StopMode::Boundary, Status::Paused));
     };
     let (ended, ()) = tokio::join!(run, pull);
     assert!(matches!(ended, Err(Error::Stopped { .. })));

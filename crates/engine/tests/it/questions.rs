@@ -16,9 +16,9 @@ fn spec_with_question(more: &str) -> String {
 }
 
 async fn answer_question(harness: &Harness, text: &str) -> Result<String, Error> {
-    let world: &Env = &harness.world;
+    let env: &Env = &harness.env;
     let summary = harness.summary().await;
-    let path = answer(world, &summary, None, text, "ann").await?;
+    let path = answer(env, &summary, None, text, "ann").await?;
     Ok(path.to_string())
 }
 
@@ -35,7 +35,7 @@ async fn question_ends_the_run_and_answer_resumes_it() {
     assert_eq!(prompt, "Good {{ enough }}?");
     assert_eq!(context.as_deref(), Some("It says: the tide"));
     assert_eq!(harness.summary().await.status, Status::Waiting);
-    let open_questions = open_questions(&harness.world, &harness.summary().await)
+    let open_questions = open_questions(&harness.env, &harness.summary().await)
         .await
         .unwrap();
     assert_eq!(
@@ -124,7 +124,7 @@ async fn other_branches_continue_while_one_waits() {
         ("branches/l/steps/0", "left"),
         ("branches/r/steps/0", "right"),
     ] {
-        answer(&harness.world, &summary, Some(step), text, "ann")
+        answer(&harness.env, &summary, Some(step), text, "ann")
             .await
             .unwrap();
     }

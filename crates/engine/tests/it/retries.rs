@@ -66,7 +66,7 @@ async fn default_is_two_retries() {
         error.to_string(),
         "step steps/0 (agent `a`) failed after 3 attempts: gone"
     );
-    let state = harness.world.store.list().await.unwrap().remove(0).unwrap();
+    let state = harness.env.store.list().await.unwrap().remove(0).unwrap();
     assert_eq!(state.status, Status::Failed);
 }
 

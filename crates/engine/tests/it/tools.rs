@@ -22,7 +22,7 @@ use crate::harness::{Harness, harness, spec};
 struct OneToolModel {
     class: EffectClass,
     offers: Vec<OfferedTool>,
-    brake: StopToken,
+    stop_token: StopToken,
     mode: StopMode,
     sent: Mutex<u32>,
     calls: Mutex<u32>,
@@ -38,7 +38,7 @@ impl OneToolModel {
         Arc::new(Self {
             class,
             offers: vec![OfferedTool { tool, class }],
-            brake: StopToken::default(),
+            stop_token: StopToken::default(),
             mode,
             sent: Mutex::default(),
             calls: Mutex::default(),
@@ -47,7 +47,7 @@ impl OneToolModel {
 
     fn stop(&self) {
         let stop = segno_engine::Stop::request("test", self.mode, Status::Paused);
-        self.brake.request_stop(stop);
+        self.stop_token.request_stop(stop);
     }
 }
 
@@ -122,17 +122,17 @@ async fn stop_and_resume(
 ) -> (Harness, Arc<OneToolModel>, String) {
     let mut harness = harness("default: {text: x}");
     let model = OneToolModel::new(class, mode);
-    harness.world.drivers = Arc::new(OneToolDrivers(Arc::clone(&model)));
+    harness.env.drivers = Arc::new(OneToolDrivers(Arc::clone(&model)));
     let spec = spec(ONE, "tools: {python: [head]}");
     let (request, seen) = (harness.request(&spec), harness.seen.clone());
-    let brake = model.brake.clone();
-    start(&harness.world, request, seen, brake)
+    let stop_token = model.stop_token.clone();
+    start(&harness.env, request, seen, stop_token)
         .await
         .unwrap_err();
     let summary = harness.summary().await;
     let seen = harness.seen.clone();
     let resumed = resume(
-        &harness.world,
+        &harness.env,
         summary,
         Options::default(),
         seen,

@@ -101,12 +101,12 @@ impl Repository {
     }
 
     /// The commit with these trailers in the range `since..head`.
-    fn find(&self, deed: &CommitRequest, head: &str) -> Result<Option<String>, Error> {
-        let range = format!("{}..{head}", deed.since);
+    fn find(&self, operation: &CommitRequest, head: &str) -> Result<Option<String>, Error> {
+        let range = format!("{}..{head}", operation.since);
         let args = ["log", "-z", "--format=%H%n%B", "--end-of-options", &range];
         let answer = self.git.run(&args).map_err(self.refused())?;
         let answer = String::from_utf8_lossy(&answer);
-        let marks: Vec<String> = trailers(deed);
+        let marks: Vec<String> = trailers(operation);
         let mut commits = answer.split('\0').filter_map(|text| text.split_once('\n'));
         let known = commits.find(|(_, message)| {
             let has = |mark: &String| message.lines().any(|line| line == mark);
@@ -211,32 +211,32 @@ pub fn diff(folder: &Path, since: &str, limit: usize) -> Result<String, Error> {
 }
 
 /// Commits everything, exactly once.
-pub fn commit(deed: &CommitRequest) -> Result<CommitOutcome, Error> {
-    let repository = Repository::at(&deed.folder);
+pub fn commit(operation: &CommitRequest) -> Result<CommitOutcome, Error> {
+    let repository = Repository::at(&operation.folder);
     repository.with_index(&["add", "--all"])?;
     let tree = repository.with_index(&["write-tree"])?;
     let mut refusal = None;
     for _ in 0..TRIES {
         // Everything below refers to this commit, even if others move the branch meanwhile.
         let head = repository.head()?;
-        if let Some(commit) = repository.find(deed, &head)? {
+        if let Some(commit) = repository.find(operation, &head)? {
             return Ok(CommitOutcome::Commit(commit));
         }
         if repository.line(&["rev-parse", &format!("{head}^{{tree}}")])? == tree {
-            return Ok(if head == deed.since {
+            return Ok(if head == operation.since {
                 CommitOutcome::NothingChanged
             } else {
                 CommitOutcome::OthersCommitted(head)
             });
         }
-        let marks = trailers(deed).join("\n");
-        let mut args = vec!["commit-tree", &tree, "-p", &head, "-m", &deed.subject];
-        if !deed.body.is_empty() {
-            args.extend(["-m", &deed.body]);
+        let marks = trailers(operation).join("\n");
+        let mut args = vec!["commit-tree", &tree, "-p", &head, "-m", &operation.subject];
+        if !operation.body.is_empty() {
+            args.extend(["-m", &operation.body]);
         }
         args.extend(["-m", &marks]);
         let commit = repository.line(&args)?;
-        let note = format!("segno: {}", deed.subject);
+        let note = format!("segno: {}", operation.subject);
         match repository.line(&["update-ref", "-m", &note, "HEAD", &commit, &head]) {
             Ok(_) => return Ok(CommitOutcome::Commit(commit)),
             Err(error) => refusal = Some(error),
@@ -245,8 +245,8 @@ pub fn commit(deed: &CommitRequest) -> Result<CommitOutcome, Error> {
     Err(refusal.expect("it was tried"))
 }
 
-fn trailers(deed: &CommitRequest) -> Vec<String> {
-    let trailers = deed.trailers.iter();
+fn trailers(operation: &CommitRequest) -> Vec<String> {
+    let trailers = operation.trailers.iter();
     trailers
         .map(|(name, value)| format!("{name}: {value}"))
         .collect()

@@ -340,8 +340,8 @@ fn recapture_refreshes_the_snapshot() {
     let fixture = Fixture::new();
     fixture.write("a", "1");
     let snapshot = fixture.capture().snapshot;
-    let papers = [("paper".to_owned(), b"x".to_vec())];
-    let paper = fixture.store.keep(&papers).unwrap();
+    let attachments = [("paper".to_owned(), b"x".to_vec())];
+    let paper = fixture.store.keep(&attachments).unwrap();
     let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let age = || {
         for name in [snapshot, paper] {
@@ -358,7 +358,7 @@ fn recapture_refreshes_the_snapshot() {
     for _ in 0..3 {
         age();
         assert_eq!(fixture.capture().snapshot, snapshot);
-        assert_eq!(fixture.store.keep(&papers).unwrap(), paper);
+        assert_eq!(fixture.store.keep(&attachments).unwrap(), paper);
         let before = Timestamp(1_500_000_000_000);
         assert_eq!(fixture.store.unlist_except(&[], before).unwrap(), 0);
     }

@@ -21,7 +21,7 @@ fn repository(sandbox: &Sandbox) -> (PathBuf, String) {
     (folder, commit)
 }
 
-fn deed(folder: &Path, since: &str, task: &str) -> CommitRequest {
+fn operation(folder: &Path, since: &str, task: &str) -> CommitRequest {
     CommitRequest {
         folder: folder.to_owned(),
         since: since.to_owned(),
@@ -37,7 +37,7 @@ fn concurrent_commits_make_one_commit() {
     let (folder, start) = repository(&sandbox);
     fs::write(folder.join("new"), "new\n").unwrap();
     let made: Vec<CommitOutcome> = std::thread::scope(|scope| {
-        let commit = || worktree::commit(&deed(&folder, &start, "T1")).unwrap();
+        let commit = || worktree::commit(&operation(&folder, &start, "T1")).unwrap();
         let all: Vec<_> = (0..8).map(|_| scope.spawn(commit)).collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
@@ -56,18 +56,19 @@ fn commit_of_another_task_is_not_reused() {
     let sandbox = Sandbox::new();
     let (folder, start) = repository(&sandbox);
     fs::write(folder.join("one"), "1\n").unwrap();
-    let CommitOutcome::Commit(first) = worktree::commit(&deed(&folder, &start, "T1")).unwrap()
+    let CommitOutcome::Commit(first) = worktree::commit(&operation(&folder, &start, "T1")).unwrap()
     else {
         panic!("nothing was committed");
     };
     fs::write(folder.join("two"), "2\n").unwrap();
-    let CommitOutcome::Commit(second) = worktree::commit(&deed(&folder, &first, "T2")).unwrap()
+    let CommitOutcome::Commit(second) =
+        worktree::commit(&operation(&folder, &first, "T2")).unwrap()
     else {
         panic!("nothing was committed");
     };
     // The same trailer, after the commit that has it.
     fs::write(folder.join("three"), "3\n").unwrap();
-    let third = worktree::commit(&deed(&folder, &second, "T1")).unwrap();
+    let third = worktree::commit(&operation(&folder, &second, "T1")).unwrap();
     assert!(matches!(third, CommitOutcome::Commit(third) if third != first));
     assert_eq!(sandbox.git(&folder, &["rev-list", "--count", "HEAD"]), "4");
 }
@@ -76,11 +77,11 @@ fn commit_of_another_task_is_not_reused() {
 fn empty_commit_is_skipped_others_are_reported() {
     let sandbox = Sandbox::new();
     let (folder, start) = repository(&sandbox);
-    let made = worktree::commit(&deed(&folder, &start, "T1")).unwrap();
+    let made = worktree::commit(&operation(&folder, &start, "T1")).unwrap();
     assert_eq!(made, CommitOutcome::NothingChanged);
     sandbox.git(&folder, &["commit", "-q", "--allow-empty", "-m", "theirs"]);
     let head = sandbox.git(&folder, &["rev-parse", "HEAD"]);
-    let made = worktree::commit(&deed(&folder, &start, "T1")).unwrap();
+    let made = worktree::commit(&operation(&folder, &start, "T1")).unwrap();
     assert_eq!(made, CommitOutcome::OthersCommitted(head));
 }
 
@@ -123,7 +124,7 @@ fn commit_starts_no_repository_program() {
     fs::write(ours.join("new"), "new\n").unwrap();
     let shown = worktree::diff(&ours, &start, 1000).unwrap();
     assert!(shown.contains("+new"), "{shown}");
-    let made = worktree::commit(&deed(&ours, &start, "T1")).unwrap();
+    let made = worktree::commit(&operation(&ours, &start, "T1")).unwrap();
     assert!(matches!(made, CommitOutcome::Commit(_)));
     assert!(!proof.exists());
 }

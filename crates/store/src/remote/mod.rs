@@ -1,6 +1,6 @@
 //! Remotes: objects in an S3 bucket, or in one of a compatible server, or in a mounted folder.
 //!
-//! The contract is in `segno_core::depot`, and every test of it runs against both. Transient errors
+//! The contract is in `segno_core::remote`, and every test of it runs against both. Transient errors
 //! are retried with growing, jittered delays, for at most two minutes.
 
 mod address;

@@ -302,7 +302,7 @@ impl CommitLoop {
         for (session, head) in markers {
             self.ack_writer.write(session, head);
         }
-        point(Point::JournalAfterWitness);
+        point(Point::JournalAfterAckMarker);
     }
 
     fn attempt(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Error> {

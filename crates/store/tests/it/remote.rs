@@ -88,7 +88,7 @@ async fn all_operations_with(mishap: fn(&Request) -> Failure) {
                 Failure::None
             }
         });
-        let depot = warehouse(&format!("s3://bucket/{number}"), &proxy.host());
+        let remote = warehouse(&format!("s3://bucket/{number}"), &proxy.host());
         let told = |what: &str| {
             format!(
                 "{what}, request {victim}: {:?}",
@@ -96,32 +96,32 @@ async fn all_operations_with(mishap: fn(&Request) -> Failure) {
             )
         };
         // Who created it may remain unknown; whether it exists may not.
-        depot
+        remote
             .create("letter", b"hello".to_vec())
             .await
             .unwrap_or_else(|e| panic!("{} {e}", told("create")));
         for (name, bytes) in [("short", &long[..100]), ("long", &long[..])] {
             std::fs::write(&path, bytes).unwrap();
-            depot
+            remote
                 .upload(name, &path)
                 .await
                 .unwrap_or_else(|e| panic!("{} {e}", told("upload")));
             std::fs::write(&path, b"").unwrap();
             let length = bytes.len() as u64;
-            depot
+            remote
                 .download(name, length, &path)
                 .await
                 .unwrap_or_else(|e| panic!("{} {e}", told("download")));
             assert!(std::fs::read(&path).unwrap() == bytes, "{}", told(name));
         }
-        assert_eq!(depot.read("letter", 10).await.unwrap(), b"hello");
+        assert_eq!(remote.read("letter", 10).await.unwrap(), b"hello");
         assert_eq!(
-            depot.create("letter", b"other".to_vec()).await,
+            remote.create("letter", b"other".to_vec()).await,
             Ok(Put::Exists),
             "{}",
             told("create")
         );
-        let names: Vec<String> = depot
+        let names: Vec<String> = remote
             .list("")
             .await
             .unwrap()
@@ -130,7 +130,7 @@ async fn all_operations_with(mishap: fn(&Request) -> Failure) {
             .collect();
         assert_eq!(names, ["letter", "long", "short"], "{}", told("list"));
         for name in names {
-            depot.delete(&name).await.unwrap();
+            remote.delete(&name).await.unwrap();
         }
         assert_eq!(server.names(&format!("{number}/")), Vec::<String>::new());
         if proxy.requests().len() <= number {
@@ -240,7 +240,7 @@ async fn unknown_key_is_refused_and_not_shown() {
 async fn half_a_key_is_refused_before_any_request() {
     let variables = [("AWS_ACCESS_KEY_ID".to_owned(), "key".to_owned())];
     let clock = Arc::new(InstantClock(std::sync::Mutex::default()));
-    let depot = ObjectRemote::new("s3://b", variables, clock, Arc::new(Seeded::new(1))).unwrap();
-    let error = depot.list("").await.unwrap_err();
+    let remote = ObjectRemote::new("s3://b", variables, clock, Arc::new(Seeded::new(1))).unwrap();
+    let error = remote.list("").await.unwrap_err();
     assert!(matches!(error, Error::Denied { .. }), "{error:?}");
 }

@@ -37,17 +37,17 @@ impl Operation {
     const fn points(self) -> &'static [Point] {
         match self {
             Self::Repair => &[
-                Point::RecordAfterDraft,
-                Point::RecordBeforeSync,
-                Point::RecordAfterKeep,
-                Point::RecordBeforeRename,
-                Point::RecordAfterRename,
+                Point::TranscriptAfterDraft,
+                Point::TranscriptBeforeSync,
+                Point::TranscriptAfterBackup,
+                Point::TranscriptBeforeRename,
+                Point::TranscriptAfterRename,
             ],
             Self::Restore | Self::Compose => &[
-                Point::RecordAfterDraft,
-                Point::RecordBeforeSync,
-                Point::RecordBeforeRename,
-                Point::RecordAfterRename,
+                Point::TranscriptAfterDraft,
+                Point::TranscriptBeforeSync,
+                Point::TranscriptBeforeRename,
+                Point::TranscriptAfterRename,
             ],
         }
     }

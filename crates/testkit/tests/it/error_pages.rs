@@ -20,8 +20,8 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
 fn codes(text: &str) -> BTreeSet<String> {
     let words = text.split('"');
     let is_code = |word: &&str| {
-        let (letter, digits) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
-        letter.chars().all(|c| "ASJFWRCKH".contains(c))
+        let (announcement, digits) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+        announcement.chars().all(|c| "ASJFWRCKH".contains(c))
             && digits.len() == 4
             && digits.chars().all(|c| c.is_ascii_digit())
     };

@@ -79,7 +79,7 @@ fn turn_is_reported_in_messages_calls_and_results() {
 #[test]
 fn approval_follows_permissions_and_denial_is_noticed() {
     let mut answers = Vec::new();
-    for (permissions, conduct) in [
+    for (permissions, access) in [
         (Permissions::Read, AccessMode::ReadWrite),
         (Permissions::Edit, AccessMode::ReadWrite),
         (Permissions::Edit, AccessMode::ReadOnly),
@@ -88,7 +88,7 @@ fn approval_follows_permissions_and_denial_is_noticed() {
         let (fixture, lines) = (Fixture::new(), EventLog::default());
         let acp = acp("plain", permissions);
         let request = Request {
-            access: conduct,
+            access,
             ..fixture.request()
         };
         runtime().block_on(acp.ask(request, BEGIN, &lines)).unwrap();

@@ -53,11 +53,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         for Change {
             kind: sort,
             id,
-            note: memo,
+            note,
         } in &said.notes
         {
             let (word, _) = change_word(*sort);
-            json_line(&json!({"v": 1, "kind": "memo", "change": word, "id": id, "memo": memo}));
+            json_line(&json!({"v": 1, "kind": "memo", "change": word, "id": id, "memo": note}));
         }
         json_line(&json!({
             "v": 1,
@@ -91,11 +91,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             for Change {
                 kind: sort,
                 id,
-                note: memo,
+                note,
             } in &said.notes
             {
                 let (_, mark) = change_word(*sort);
-                let line = format!("{mark} {id} {}", note::line(memo));
+                let line = format!("{mark} {id} {}", note::line(note));
                 stdout_line(&text::sanitize(&line));
             }
             said.done

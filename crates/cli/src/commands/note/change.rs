@@ -16,7 +16,7 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Withdraw {
     /// Note id, such as `d1`
-    memo: NoteId,
+    note: NoteId,
     /// Why it no longer holds
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
@@ -27,11 +27,11 @@ pub(crate) struct Withdraw {
 impl Withdraw {
     pub(super) fn into_request(self) -> (CommonArgs, Change) {
         let Self {
-            memo,
+            note,
             reason,
             common,
         } = self;
-        (common, Change::Withdraw { memo, reason })
+        (common, Change::Withdraw { note, reason })
     }
 }
 
@@ -41,7 +41,7 @@ impl Withdraw {
 #[command(override_usage = "segno note correct [OPTIONS] <MEMO>")]
 pub(crate) struct Correct {
     /// Note id, such as `d1`
-    memo: NoteId,
+    note: NoteId,
     #[command(flatten)]
     fields: Fields,
     #[command(flatten)]
@@ -90,17 +90,17 @@ struct Fields {
 pub(super) async fn correct(args: Correct, env: &Env) -> Result<ExitCode, Failure> {
     let summary = find_session(env, args.common.session.as_deref()).await?;
     let handoff = notes::merged(env, &summary).await?;
-    let memo = notes::get(&handoff, &summary, args.memo)?;
+    let note = notes::get(&handoff, &summary, args.note)?;
     let corrected = WrittenNote {
-        corrects: Some(args.memo),
-        ..args.fields.correct(args.memo, memo)?.into()
+        corrects: Some(args.note),
+        ..args.fields.correct(args.note, note)?.into()
     };
     append_note(env, &summary, &args.common, Change::Write(vec![corrected])).await
 }
 
 impl Fields {
-    fn correct(mut self, id: NoteId, mut memo: Note) -> Result<Note, Failure> {
-        match &mut memo {
+    fn correct(mut self, id: NoteId, mut note: Note) -> Result<Note, Failure> {
+        match &mut note {
             Note::Decision(decision) => {
                 set(&mut decision.text, self.text.take());
                 set(&mut decision.decision_type, self.matter.take());
@@ -125,7 +125,7 @@ impl Fields {
             Note::Tests(_) | Note::Todos(_) | Note::Files(_) => {}
         }
         match self.unused_option() {
-            None => Ok(memo),
+            None => Ok(note),
             Some(option) => Err(Failure::usage(
                 format!("{id} is of sort {}, which has no `{option}`", id.kind),
                 Some("`segno note correct --help` says which option is for which sort".into()),

@@ -33,7 +33,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
     let summary = find_session(env, args.session.as_deref()).await?;
     let handoff = notes::merged(env, &summary).await?;
     let rows = rows(&handoff).into_iter();
-    let rows = rows.filter(|row| args.sort.is_none() || row.memo.kind() == args.sort);
+    let rows = rows.filter(|row| args.sort.is_none() || row.note.kind() == args.sort);
     let rows: Vec<Row> = rows
         .filter(|row| args.all || row.withdrawn.is_none())
         .collect();
@@ -48,7 +48,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
     let cells = rows.into_iter().map(|row| {
         let withdrawn = row.withdrawn.as_ref().map_or("", |_| "(withdrawn) ");
         let name = row.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
-        let line = format!("{withdrawn}{}", note::line(&row.memo));
+        let line = format!("{withdrawn}{}", note::line(&row.note));
         vec![name, row.from(), line]
     });
     let cells: Vec<Vec<String>> = cells.collect();

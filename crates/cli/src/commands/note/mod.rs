@@ -117,8 +117,8 @@ async fn append_note(
 }
 
 fn print_result(name: &Name, summary: &Summary, noted: &Recorded, json: bool) {
-    let (written, memos): (bool, Vec<String>) = match noted {
-        Recorded::Written(memos) => (true, memos.iter().map(ToString::to_string).collect()),
+    let (written, notes): (bool, Vec<String>) = match noted {
+        Recorded::Written(notes) => (true, notes.iter().map(ToString::to_string).collect()),
         Recorded::Posted => (false, Vec::new()),
     };
     if json {
@@ -127,16 +127,16 @@ fn print_result(name: &Name, summary: &Summary, noted: &Recorded, json: bool) {
             "kind": "noted",
             "session": summary.id,
             "name": name,
-            "memos": memos,
+            "memos": notes,
             "waits_for_run": !written,
         }));
     } else if !written {
         stdout_line(&format!(
             "noted for {name}; its run takes it into the journal"
         ));
-    } else if memos.is_empty() {
+    } else if notes.is_empty() {
         stdout_line(&format!("noted in {name}"));
     } else {
-        stdout_line(&format!("noted in {name} as {}", memos.join(", ")));
+        stdout_line(&format!("noted in {name} as {}", notes.join(", ")));
     }
 }

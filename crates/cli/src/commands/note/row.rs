@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// A note and its provenance.
 pub(super) struct Row {
     pub(super) id: Option<NoteId>,
-    pub(super) memo: Note,
+    pub(super) note: Note,
     pub(super) source: Source,
     /// Absent if the row is merged from several notes.
     pub(super) origin: Option<Origin>,
@@ -50,7 +50,7 @@ pub(super) fn rows(handoff: &Handoff) -> Vec<Row> {
 fn files(handoff: &Handoff) -> Row {
     Row {
         id: None,
-        memo: Note::Files(Files {
+        note: Note::Files(Files {
             paths: handoff.files.clone(),
         }),
         source: Source::Driver,
@@ -60,10 +60,10 @@ fn files(handoff: &Handoff) -> Row {
     }
 }
 
-fn row<T: Clone>(note: &StoredNote<T>, memo: fn(T) -> Note) -> Row {
+fn row<T: Clone>(note: &StoredNote<T>, content: fn(T) -> Note) -> Row {
     Row {
         id: note.id,
-        memo: memo(note.note.clone()),
+        note: content(note.note.clone()),
         source: note.source,
         origin: Some(Origin {
             at: note.at,
@@ -100,7 +100,7 @@ impl Row {
             "call": origin.and_then(|origin| origin.call.as_ref()),
             "corrected": self.corrected,
             "withdrawn": self.withdrawn,
-            "memo": self.memo,
+            "memo": self.note,
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::output::{json_line, note, stdout_line, text};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Note id, such as `d1`; may be withdrawn
-    memo: NoteId,
+    note: NoteId,
     /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     #[arg(short, long, value_name = "SESSION")]
     session: Option<String>,
@@ -27,14 +27,14 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
     let summary = find_session(env, args.session.as_deref()).await?;
     let handoff = notes::merged(env, &summary).await?;
     let mut rows = rows(&handoff).into_iter();
-    let row = rows.find(|row| row.id == Some(args.memo));
-    let row = row.ok_or_else(|| notes::not_found_error(&handoff, &summary, args.memo))?;
+    let row = rows.find(|row| row.id == Some(args.note));
+    let row = row.ok_or_else(|| notes::not_found_error(&handoff, &summary, args.note))?;
     if args.json {
         json_line(&row.json());
         return Ok(ExitCode::SUCCESS);
     }
-    let mut lines = vec![("memo", format!("{} of {}", args.memo, summary.name))];
-    lines.extend(note::fields(&row.memo));
+    let mut lines = vec![("memo", format!("{} of {}", args.note, summary.name))];
+    lines.extend(note::fields(&row.note));
     lines.push(("from", row.from()));
     if let Some(origin) = &row.origin {
         lines.extend(origin.step.iter().map(|step| ("step", step.to_string())));

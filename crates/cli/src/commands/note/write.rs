@@ -19,8 +19,8 @@ macro_rules! word_parser {
 
 pub(super) use word_parser;
 
-fn write(common: CommonArgs, memo: Note) -> (CommonArgs, Change) {
-    (common, Change::Write(vec![memo.into()]))
+fn write(common: CommonArgs, note: Note) -> (CommonArgs, Change) {
+    (common, Change::Write(vec![note.into()]))
 }
 
 /// Record a decision between alternatives.

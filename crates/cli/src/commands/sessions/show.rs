@@ -147,9 +147,9 @@ fn conversation(talk: &Conversation) -> String {
         path,
         ..
     } = talk;
-    let context = talk.context.map_or(String::new(), |gauge| {
-        let used = text::number(gauge.used);
-        match (gauge.window, gauge.percent()) {
+    let context = talk.context.map_or(String::new(), |context_usage| {
+        let used = text::number(context_usage.used);
+        match (context_usage.window, context_usage.percent()) {
             (Some(window), Some(percent)) => {
                 let window = text::number(window);
                 format!(", context {used} of {window} tokens ({percent} %)")

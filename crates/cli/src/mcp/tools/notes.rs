@@ -202,19 +202,19 @@ pub(super) async fn error(bound: &BoundSession, value: Value) -> Result<Value, F
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Resolved {
-    memo: NoteId,
+    note: NoteId,
     resolution: Option<Resolution>,
     notes: Option<String>,
 }
 
 pub(super) async fn resolve(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
     let resolved: Resolved = parse_args(value)?;
-    let Note::Error(mut error) = read_note(bound, resolved.memo).await? else {
-        return Err(wrong_type(resolved.memo, "error"));
+    let Note::Error(mut error) = read_note(bound, resolved.note).await? else {
+        return Err(wrong_type(resolved.note, "error"));
     };
     error.resolution = resolved.resolution.unwrap_or(Resolution::Fixed);
     error.notes = resolved.notes.or(error.notes);
-    correct(bound, resolved.memo, Note::Error(error)).await
+    correct(bound, resolved.note, Note::Error(error)).await
 }
 
 #[derive(Deserialize)]
@@ -244,16 +244,16 @@ pub(super) async fn feedback(bound: &BoundSession, value: Value) -> Result<Value
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Addressed {
-    memo: NoteId,
+    note: NoteId,
 }
 
 pub(super) async fn address(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
-    let Addressed { memo } = parse_args(value)?;
-    let Note::Feedback(mut feedback) = read_note(bound, memo).await? else {
-        return Err(wrong_type(memo, "feedback"));
+    let Addressed { note } = parse_args(value)?;
+    let Note::Feedback(mut feedback) = read_note(bound, note).await? else {
+        return Err(wrong_type(note, "feedback"));
     };
     feedback.addressed = true;
-    correct(bound, memo, Note::Feedback(feedback)).await
+    correct(bound, note, Note::Feedback(feedback)).await
 }
 
 #[derive(Deserialize)]
@@ -272,7 +272,7 @@ pub(super) async fn add_todo(bound: &BoundSession, value: Value) -> Result<Value
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TodoChanged {
-    memo: NoteId,
+    note: NoteId,
     progress: Option<Progress>,
     text: Option<String>,
 }
@@ -282,14 +282,14 @@ pub(super) async fn update_todo(bound: &BoundSession, value: Value) -> Result<Va
     if changed.progress.is_none() && changed.text.is_none() {
         return Err(Failure::usage("nothing is to change", None));
     }
-    let Note::Todo(todo) = read_note(bound, changed.memo).await? else {
-        return Err(wrong_type(changed.memo, "todo"));
+    let Note::Todo(todo) = read_note(bound, changed.note).await? else {
+        return Err(wrong_type(changed.note, "todo"));
     };
     let todo = Todo {
         text: changed.text.unwrap_or(todo.text),
         progress: changed.progress.unwrap_or(todo.progress),
     };
-    correct(bound, changed.memo, Note::Todo(todo)).await
+    correct(bound, changed.note, Note::Todo(todo)).await
 }
 
 #[derive(Deserialize)]
@@ -323,23 +323,23 @@ pub(super) async fn tests(bound: &BoundSession, value: Value) -> Result<Value, F
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Withdrawn {
-    memo: NoteId,
+    note: NoteId,
     reason: Option<String>,
 }
 
 pub(super) async fn withdraw(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
-    let Withdrawn { memo, reason } = parse_args(value)?;
-    append(bound, Change::Withdraw { memo, reason }).await
+    let Withdrawn { note, reason } = parse_args(value)?;
+    append(bound, Change::Withdraw { note, reason }).await
 }
 
 async fn write(bound: &BoundSession, written: WrittenNote) -> Result<Value, Failure> {
     append(bound, Change::Write(vec![written])).await
 }
 
-async fn correct(bound: &BoundSession, id: NoteId, memo: Note) -> Result<Value, Failure> {
+async fn correct(bound: &BoundSession, id: NoteId, note: Note) -> Result<Value, Failure> {
     let corrected = WrittenNote {
         corrects: Some(id),
-        ..memo.into()
+        ..note.into()
     };
     write(bound, corrected).await
 }

@@ -265,9 +265,9 @@ fn default_limit_is_twenty_turns() {
 fn oldest_messages_that_do_not_fit_are_excluded() {
     let server = ModelServer::start(|_, _| ModelResponse::Text("fine".into()));
     let sandbox = bot_sandbox("anthropic", &server, "");
-    let letters = "abcdefghi";
-    for (number, letter) in letters.chars().enumerate() {
-        let text = letter.to_string().repeat(1_000_000);
+    let announcements = "abcdefghi";
+    for (number, announcement) in announcements.chars().enumerate() {
+        let text = announcement.to_string().repeat(1_000_000);
         let file = sandbox.write("message", &text);
         let words: &[&str] = match number {
             0 => &["chat", "--spec", "bot.yaml", "--name", "talk"],

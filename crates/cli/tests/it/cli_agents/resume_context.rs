@@ -196,7 +196,7 @@ fn secret_printed_by_a_tool_is_redacted_everywhere() {
         &["context", "task"],
         &["context", "task", "--json"],
         &["note", "list", "task", "--json"],
-        &["resume", "task", "--rung", "compiled"],
+        &["resume", "task", "--strategy", "compiled"],
         &["logs", "task", "--full"],
         &["logs", "task", "--json"],
         &["sessions", "show", "task", "--json"],

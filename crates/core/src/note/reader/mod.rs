@@ -251,8 +251,8 @@ impl NoteExtractor {
             return None;
         }
         self.list = Some(list.clone());
-        let memo = Note::Todos(Todos { items: list });
-        Some((Source::Driver, written(memo, call)))
+        let note = Note::Todos(Todos { items: list });
+        Some((Source::Driver, written(note, call)))
     }
 }
 
@@ -281,9 +281,9 @@ fn message(verdict: &Verdict) -> String {
     }
 }
 
-fn written(memo: Note, call: Option<String>) -> WrittenNote {
+fn written(note: Note, call: Option<String>) -> WrittenNote {
     WrittenNote {
-        note: memo,
+        note,
         call,
         corrects: None,
     }

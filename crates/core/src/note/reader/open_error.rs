@@ -35,7 +35,7 @@ struct OpenError {
 }
 
 impl OpenError {
-    fn memo(&self, resolution: Resolution) -> (Source, ErrorNote) {
+    fn note(&self, resolution: Resolution) -> (Source, ErrorNote) {
         let error = ErrorNote {
             kind: self.sort.clone(),
             text: self.text.clone(),
@@ -86,15 +86,15 @@ impl OpenErrors {
             text: cut(text, TEXT),
         };
         let same = known.is_some_and(|known| known.sort == open.sort && known.text == open.text);
-        let memo = open.memo(Resolution::Unresolved);
+        let note = open.note(Resolution::Unresolved);
         self.0.push_back(open);
         self.bound();
-        (!same).then_some(memo)
+        (!same).then_some(note)
     }
 
     /// Records a success: returns the fixed error if the subject had failed before.
     pub(super) fn mark_fixed(&mut self, subject: &str) -> Option<(Source, ErrorNote)> {
-        Some(self.remove_subject(subject)?.memo(Resolution::Fixed))
+        Some(self.remove_subject(subject)?.note(Resolution::Fixed))
     }
 
     fn remove_subject(&mut self, subject: &str) -> Option<OpenError> {

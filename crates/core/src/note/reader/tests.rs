@@ -349,9 +349,9 @@ fn reader_memory_is_bounded() {
     }
     assert_eq!(fixture.reader.open.len(), OPEN);
     for n in 990..1000 {
-        let memos = fixture.feed(&answer(&n.to_string(), &long, Outcome::Failed));
-        for memo in memos {
-            assert_eq!(memo.clone().truncated(), memo, "it is short already");
+        let notes = fixture.feed(&answer(&n.to_string(), &long, Outcome::Failed));
+        for note in notes {
+            assert_eq!(note.clone().truncated(), note, "it is short already");
         }
     }
     let names = (0..9999).map(|n| format!("test t{n} ... FAILED"));
@@ -419,9 +419,9 @@ proptest! {
             let outcome = [Outcome::Succeeded, Outcome::Failed, Outcome::Unknown][outcome as usize];
             reader.read(&call("c", name, input));
             for (_, written) in reader.read(&answer("c", &text, outcome)) {
-                let mut memo = written.note.clone();
-                prop_assert_eq!(&memo.clone().truncated(), &memo);
-                memo.for_each_text(|text| assert!(text.chars().count() <= MAX_TEXT));
+                let mut note = written.note.clone();
+                prop_assert_eq!(&note.clone().truncated(), &note);
+                note.for_each_text(|text| assert!(text.chars().count() <= MAX_TEXT));
             }
         }
     }

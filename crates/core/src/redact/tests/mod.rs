@@ -16,15 +16,15 @@ fn plain() -> Redactor {
 
 /// `length` characters of `alphabet` that look random and are always the same.
 fn random_text(alphabet: &str, length: usize) -> String {
-    let letters = alphabet.as_bytes();
+    let announcements = alphabet.as_bytes();
     let mut state: u64 = 0x9E37_79B9_7F4A_7C15;
     (0..length)
         .map(|_| {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            let index = usize::try_from(state >> 33).unwrap_or(0) % letters.len();
-            char::from(letters[index])
+            let index = usize::try_from(state >> 33).unwrap_or(0) % announcements.len();
+            char::from(announcements[index])
         })
         .collect()
 }

@@ -22,7 +22,7 @@ struct Objection {
 }
 
 /// Returns the plan to work on: the given one, or an approved draft.
-pub(super) async fn resolve_plan(flow: &Runner, plan: &Plan) -> Result<Checklist, Error> {
+pub(super) async fn resolve_plan(runner: &Runner, plan: &Plan) -> Result<Checklist, Error> {
     if let Some(list) = &plan.tasks {
         return Ok(list.clone());
     }
@@ -31,7 +31,7 @@ pub(super) async fn resolve_plan(flow: &Runner, plan: &Plan) -> Result<Checklist
         let prefix = draft_path(n);
         let draft = match list.take() {
             Some(list) => list,
-            None => ask_planner(flow, plan, &prefix, objection.as_ref()).await?,
+            None => ask_planner(runner, plan, &prefix, objection.as_ref()).await?,
         };
         if plan.approve == Approve::None {
             return Ok(draft);
@@ -45,7 +45,7 @@ pub(super) async fn resolve_plan(flow: &Runner, plan: &Plan) -> Result<Checklist
             }
         };
         let path = prefix.join("approval");
-        let said = ask_human(flow, &path, &prompt, &draft.text(), YES_NO_OR_PLAN).await?;
+        let said = ask_human(runner, &path, &prompt, &draft.text(), YES_NO_OR_PLAN).await?;
         match parse_decision(&said) {
             Decision::Approve => return Ok(draft),
             Decision::Plan(list) => return Ok(list),
@@ -68,7 +68,7 @@ pub(super) async fn resolve_plan(flow: &Runner, plan: &Plan) -> Result<Checklist
 
 /// Asks the planner for a plan.
 async fn ask_planner(
-    flow: &Runner,
+    runner: &Runner,
     plan: &Plan,
     prefix: &Path,
     objection: Option<&Objection>,
@@ -76,16 +76,16 @@ async fn ask_planner(
     let path = prefix.join("planner");
     let objection = objection.map(|before| (before.plan.as_str(), before.reason.as_str()));
     let structured = StructuredQuestion {
-        input: Wording::Text(prompts::planner(flow, &path, &plan.issue, objection)),
+        input: Wording::Text(prompts::planner(runner, &path, &plan.issue, objection)),
         path,
         agent: &plan.planner,
         shape: prompts::PLAN_SHAPE,
         alone: "the checklist",
         retries: MAX_DRAFTS - 1,
-        scope: &flow.scope.remembering([]),
-        conduct: AccessMode::ReadOnly,
+        scope: &runner.scope.remembering([]),
+        access: AccessMode::ReadOnly,
     };
-    let (list, _) = ask_structured(flow, structured, |text| {
+    let (list, _) = ask_structured(runner, structured, |text| {
         checklist::read(text).map_err(|problems| {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             problems.join("; ")
@@ -97,7 +97,7 @@ async fn ask_planner(
 
 /// Asks a human about something that is shown.
 pub(super) async fn ask_human(
-    flow: &Runner,
+    runner: &Runner,
     path: &Path,
     prompt: &str,
     shown: &str,
@@ -110,7 +110,7 @@ pub(super) async fn ask_human(
         timeout: None,
         validation: Some(validation.to_owned()),
     };
-    let scope = flow.scope.with([("shown", TemplateValue::from(shown))]);
-    let answer = flow.ask_human(path, &human_step, &scope).await?;
-    Ok(flow.text(answer).await?.to_string())
+    let scope = runner.scope.with([("shown", TemplateValue::from(shown))]);
+    let answer = runner.ask_human(path, &human_step, &scope).await?;
+    Ok(runner.text(answer).await?.to_string())
 }

@@ -28,15 +28,15 @@ pub(crate) use draft::MAX_DRAFTS;
 pub(crate) use repository::{TaskCommit, parse_commit};
 pub(crate) use review::parse_review;
 
-pub(super) async fn run(flow: &Runner, plan: &Plan) -> Result<Ending, Error> {
+pub(super) async fn run(runner: &Runner, plan: &Plan) -> Result<Ending, Error> {
     if plan.goal == Goal::Plan {
-        let list = draft::resolve_plan(flow, plan).await?;
-        return Ok(ending(flow, &list, &[]));
+        let list = draft::resolve_plan(runner, plan).await?;
+        return Ok(ending(runner, &list, &[]));
     }
-    let mut base = repository::begin(flow, plan).await?;
-    let list = draft::resolve_plan(flow, plan).await?;
+    let mut base = repository::begin(runner, plan).await?;
+    let list = draft::resolve_plan(runner, plan).await?;
     let order = list.order();
-    flow.observer.planned(order.len());
+    runner.observer.planned(order.len());
     let mut done: Vec<(usize, TaskCommit)> = Vec::new();
     for index in order {
         if list.tasks[index].done {
@@ -50,18 +50,18 @@ pub(super) async fn run(flow: &Runner, plan: &Plan) -> Result<Ending, Error> {
             base: &base,
         };
         let prefix = task::path_of(&list.tasks[index].id);
-        let made = if let Some(done) = flow.finished.get(&prefix.join("commit")) {
+        let made = if let Some(done) = runner.finished.get(&prefix.join("commit")) {
             // A committed task is done, whatever its steps would be asked now.
-            let answer = flow.answers.add(Source::Journal(done.seq));
-            flow.skip_finished_below(&prefix);
-            repository::parse_commit(&flow.text(answer).await?)
+            let answer = runner.answers.add(Source::Journal(done.seq));
+            runner.skip_finished_below(&prefix);
+            repository::parse_commit(&runner.text(answer).await?)
         } else {
             // Between tasks any stop request takes effect; inside a task, only an immediate one.
-            flow.check_may_start().await?;
-            flow.stop_token.set_in_task(true);
-            let made = job.run(flow).await;
-            flow.stop_token.set_in_task(false);
-            flow.auto_pause.count_step();
+            runner.check_may_start().await?;
+            runner.stop_token.set_in_task(true);
+            let made = job.run(runner).await;
+            runner.stop_token.set_in_task(false);
+            runner.auto_pause.count_step();
             made?
         };
         if let Some(commit) = &made.commit {
@@ -69,11 +69,11 @@ pub(super) async fn run(flow: &Runner, plan: &Plan) -> Result<Ending, Error> {
         }
         done.push((index, made));
     }
-    Ok(ending(flow, &list, &done))
+    Ok(ending(runner, &list, &done))
 }
 
 /// The result is the plan, with the commit of each task.
-fn ending(flow: &Runner, list: &Checklist, done: &[(usize, TaskCommit)]) -> Ending {
+fn ending(runner: &Runner, list: &Checklist, done: &[(usize, TaskCommit)]) -> Ending {
     let text = if done.is_empty() {
         list.text().trim_end().to_owned()
     } else {
@@ -87,10 +87,10 @@ fn ending(flow: &Runner, list: &Checklist, done: &[(usize, TaskCommit)]) -> Endi
         }
         lines.join("\n")
     };
-    let last = flow.answers.add(Source::InMemory(text.into()));
+    let last = runner.answers.add(Source::InMemory(text.into()));
     Ending {
         last: Some(last),
-        scope: flow.scope.with([("plan", TemplateValue::Answer(last))]),
+        scope: runner.scope.with([("plan", TemplateValue::Answer(last))]),
     }
 }
 

@@ -23,25 +23,25 @@ pub(crate) fn parse_commit(text: &str) -> TaskCommit {
 }
 
 /// Prepares branch and worktree. Returns the commit that the work starts at.
-pub(super) async fn begin(flow: &Runner, plan: &Plan) -> Result<String, Error> {
+pub(super) async fn begin(runner: &Runner, plan: &Plan) -> Result<String, Error> {
     let description = match &plan.worktree {
         Some(worktree) => format!("work on branch {}", worktree.branch),
         None => "work in this folder".to_owned(),
     };
     let path = Path::root("begin");
-    let answer = flow
-        .run_git_step(&path, &description, prepare(flow, plan))
+    let answer = runner
+        .run_git_step(&path, &description, prepare(runner, plan))
         .await?;
-    let text = flow.text(answer).await?;
+    let text = runner.text(answer).await?;
     let senseless = || Error::InvalidJournal {
-        session: flow.session,
+        session: runner.session,
         reason: "step begin has no commit".to_owned(),
     };
     parse_commit(&text).commit.ok_or_else(senseless)
 }
 
-async fn prepare(flow: &Runner, plan: &Plan) -> Result<String, Error> {
-    let worktrees = &flow.env.worktrees;
+async fn prepare(runner: &Runner, plan: &Plan) -> Result<String, Error> {
+    let worktrees = &runner.env.worktrees;
     if let Some(Worktree {
         repository,
         branch,
@@ -49,7 +49,7 @@ async fn prepare(flow: &Runner, plan: &Plan) -> Result<String, Error> {
     }) = plan.worktree.clone()
     {
         let answer = json!({"branch": branch, "commit": commit}).to_string();
-        let folder = flow.workspace.clone();
+        let folder = runner.workspace.clone();
         let plot = NewWorktree {
             repository,
             branch,
@@ -64,9 +64,9 @@ async fn prepare(flow: &Runner, plan: &Plan) -> Result<String, Error> {
         commit,
         changed,
         ..
-    } = worktrees.inspect(flow.workspace.clone()).await?;
+    } = worktrees.inspect(runner.workspace.clone()).await?;
     if !changed.is_empty() {
-        let folder = flow.workspace.clone();
+        let folder = runner.workspace.clone();
         return Err(GitError::Uncommitted { folder, changed }.into());
     }
     Ok(json!({"branch": branch, "commit": commit}).to_string())

@@ -58,18 +58,18 @@ impl Job<'_> {
     }
 
     /// Runs the task until its result is committed.
-    pub(super) async fn run(&self, flow: &Runner) -> Result<TaskCommit, Error> {
+    pub(super) async fn run(&self, runner: &Runner) -> Result<TaskCommit, Error> {
         // Agents remember nothing of other tasks.
-        let scope = flow.scope.remembering([]);
+        let scope = runner.scope.remembering([]);
         let mut feedback: Option<Vec<String>> = None;
         for round in 1.. {
             let prefix = path_of(&self.task().id).join(round);
             let done = self
-                .run_worker(flow, &prefix, feedback.as_deref(), &scope)
+                .run_worker(runner, &prefix, feedback.as_deref(), &scope)
                 .await?;
             let review = match &self.plan.reviewer {
                 None => None,
-                Some(reviewer) => Some(self.review(flow, &prefix, reviewer, done).await?),
+                Some(reviewer) => Some(self.review(runner, &prefix, reviewer, done).await?),
             };
             let sent_back = review.as_ref().filter(|review| !review.approved);
             if let Some(review) = sent_back
@@ -80,7 +80,7 @@ impl Job<'_> {
             }
             if sent_back.is_some() || self.plan.approve == Approve::Tasks {
                 match self
-                    .ask_approval(flow, &prefix, done, review.as_ref())
+                    .ask_approval(runner, &prefix, done, review.as_ref())
                     .await?
                 {
                     None => {}
@@ -90,59 +90,59 @@ impl Job<'_> {
                     }
                 }
             }
-            let answer = self.commit(flow, &flow.text(done).await?).await?;
-            return Ok(parse_commit(&flow.text(answer).await?));
+            let answer = self.commit(runner, &runner.text(done).await?).await?;
+            return Ok(parse_commit(&runner.text(answer).await?));
         }
         unreachable!("a person is asked until it is approved")
     }
 
     async fn run_worker(
         &self,
-        flow: &Runner,
+        runner: &Runner,
         prefix: &Path,
         feedback: Option<&[String]>,
         scope: &Scope,
     ) -> Result<Answer, Error> {
         let path = prefix.join("work");
         let question = Question {
-            input: Input::Text(prompts::task(flow, &path, self, feedback)),
+            input: Input::Text(prompts::task(runner, &path, self, feedback)),
             path,
             agent: &self.plan.agent,
             scope,
             tools: None,
             access: AccessMode::ReadWrite,
         };
-        flow.ask(question).await
+        runner.ask(question).await
     }
 
     async fn review(
         &self,
-        flow: &Runner,
+        runner: &Runner,
         prefix: &Path,
         reviewer: &str,
         done: Answer,
     ) -> Result<Review, Error> {
         let path = prefix.join("review");
-        let diff = self.diff(flow, REVIEW_DIFF_BYTES).await?;
-        let report = flow.text(done).await?;
+        let diff = self.diff(runner, REVIEW_DIFF_BYTES).await?;
+        let report = runner.text(done).await?;
         let structured = StructuredQuestion {
-            input: Wording::Text(prompts::review(flow, &path, self, &report, &diff)),
+            input: Wording::Text(prompts::review(runner, &path, self, &report, &diff)),
             path,
             agent: reviewer,
             shape: SHAPE,
             alone: "the JSON",
             retries: REVIEW_RETRIES,
-            scope: &flow.scope.remembering([]),
-            conduct: AccessMode::ReadOnly,
+            scope: &runner.scope.remembering([]),
+            access: AccessMode::ReadOnly,
         };
-        let (review, _) = ask_structured(flow, structured, parse_review).await?;
+        let (review, _) = ask_structured(runner, structured, parse_review).await?;
         Ok(review)
     }
 
     /// Asks a human: `None` if the task is approved, otherwise what must change.
     async fn ask_approval(
         &self,
-        flow: &Runner,
+        runner: &Runner,
         prefix: &Path,
         done: Answer,
         review: Option<&Review>,
@@ -158,11 +158,11 @@ impl Job<'_> {
                 task.id, task.title
             ),
         };
-        let report = flow.text(done).await?;
-        let diff = self.diff(flow, HUMAN_DIFF_BYTES).await?;
+        let report = runner.text(done).await?;
+        let diff = self.diff(runner, HUMAN_DIFF_BYTES).await?;
         let shown = prompts::approval_context(&report, review, &diff);
         let path = prefix.join("approval");
-        let answer = ask_human(flow, &path, &prompt, &shown, YES_OR_NO).await?;
+        let answer = ask_human(runner, &path, &prompt, &shown, YES_OR_NO).await?;
         Ok(match parse_decision(&answer) {
             Decision::Reject(reason) if reason.is_empty() => {
                 Some("A person rejected it and gave no reason.".to_owned())
@@ -172,22 +172,22 @@ impl Job<'_> {
         })
     }
 
-    async fn diff(&self, flow: &Runner, limit: usize) -> Result<String, Error> {
-        let (folder, since) = (flow.workspace.clone(), self.base.to_owned());
-        let diff = flow.env.worktrees.diff(folder, since, limit).await?;
-        Ok(flow.env.redactor.redact(&diff).into_owned())
+    async fn diff(&self, runner: &Runner, limit: usize) -> Result<String, Error> {
+        let (folder, since) = (runner.workspace.clone(), self.base.to_owned());
+        let diff = runner.env.worktrees.diff(folder, since, limit).await?;
+        Ok(runner.env.redactor.redact(&diff).into_owned())
     }
 
     /// Commits the task; `report` is the worker's report.
-    pub(super) async fn commit(&self, flow: &Runner, report: &str) -> Result<Answer, Error> {
+    pub(super) async fn commit(&self, runner: &Runner, report: &str) -> Result<Answer, Error> {
         let task = self.task();
         let whole = format!("{}: {}", task.id, task.title);
         let subject: String = whole.chars().take(SUBJECT_CHARS).collect();
         let cut = subject.len() < whole.len();
         let body = [cut.then_some(whole.as_str()), Some(report.trim())];
         let body: Vec<&str> = body.into_iter().flatten().collect();
-        let deed = CommitRequest {
-            folder: flow.workspace.clone(),
+        let request = CommitRequest {
+            folder: runner.workspace.clone(),
             since: self.base.to_owned(),
             body: prompts::commit_body(&body.join("\n\n")),
             subject: if cut {
@@ -196,20 +196,21 @@ impl Job<'_> {
                 subject
             },
             trailers: vec![
-                ("Segno-Session".to_owned(), flow.session.to_string()),
+                ("Segno-Session".to_owned(), runner.session.to_string()),
                 ("Segno-Task".to_owned(), task.id.clone()),
             ],
         };
         let description = format!("commit {whole}");
         let operation = async {
-            Ok(match flow.env.worktrees.commit(deed).await? {
+            Ok(match runner.env.worktrees.commit(request).await? {
                 Committed::Commit(commit) => json!({"commit": commit}),
                 Committed::OthersCommitted(commit) => json!({"commit": commit, "by": "others"}),
                 Committed::NothingChanged => json!({"commit": null}),
             }
             .to_string())
         };
-        flow.run_git_step(&path_of(&task.id).join("commit"), &description, operation)
+        runner
+            .run_git_step(&path_of(&task.id).join("commit"), &description, operation)
             .await
     }
 }

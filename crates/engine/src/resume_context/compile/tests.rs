@@ -6,13 +6,13 @@ use segno_core::time::Timestamp;
 use super::*;
 use crate::resume_context::MAX_TOKENS;
 
-fn handoff(memos: Vec<Note>) -> Handoff {
+fn handoff(notes: Vec<Note>) -> Handoff {
     let mut handoff = Handoff::default();
     let event = NotesWritten {
         source: Source::Agent,
         by: "builder".into(),
         path: None,
-        notes: memos.into_iter().map(Into::into).collect(),
+        notes: notes.into_iter().map(Into::into).collect(),
         read_to: None,
         usage: Usage::default(),
     };
@@ -64,17 +64,20 @@ fn error(text: &str, resolution: Resolution) -> Note {
     })
 }
 
-fn section(brief: &ResumeContext, section: Section) -> Vec<String> {
-    let found = brief.fragments.iter().find(|it| it.section == section);
+fn section(resume_context: &ResumeContext, section: Section) -> Vec<String> {
+    let found = resume_context
+        .fragments
+        .iter()
+        .find(|it| it.section == section);
     found.map(|it| it.lines.clone()).unwrap_or_default()
 }
 
 #[test]
 fn empty_session_compiles_to_placeholders() {
     let handoff = Handoff::default();
-    let brief = compile(&known(&[], &handoff), MAX_TOKENS);
+    let resume_context = compile(&known(&[], &handoff), MAX_TOKENS);
     assert_eq!(
-        brief.text(),
+        resume_context.text(),
         "\
 ## Session
 report, run 2
@@ -119,24 +122,24 @@ fn plan_lists_done_started_and_next() {
         ended: Some("lunch"),
         ..known(&tasks, &handoff)
     };
-    let brief = compile(&known, MAX_TOKENS);
-    let issue = section(&brief, Section::Issue);
+    let resume_context = compile(&known, MAX_TOKENS);
+    let issue = section(&resume_context, Section::Issue);
     assert_eq!(issue[0].chars().count(), 503);
     assert_eq!(
-        section(&brief, Section::Plan),
+        section(&resume_context, Section::Plan),
         ["2 of 4 done", "under way: **T4** do T4"]
     );
     assert_eq!(
-        section(&brief, Section::Done),
+        section(&resume_context, Section::Done),
         ["- [x] **T2** do T2", "- [x] **T1** do T1"]
     );
     assert_eq!(
-        section(&brief, Section::Pending),
+        section(&resume_context, Section::Pending),
         ["- [ ] **T3** do T3", "- [ ] **T4** do T4 (failed)"]
     );
     // A started task comes first.
     assert_eq!(
-        section(&brief, Section::Next),
+        section(&resume_context, Section::Next),
         ["next: **T4** do T4", "the work stopped: lunch"]
     );
 }
@@ -144,8 +147,8 @@ fn plan_lists_done_started_and_next() {
 #[test]
 fn shows_five_newest_decisions_with_reasons() {
     let all = (1..=7).map(|n| decision(&format!("use {n}"))).collect();
-    let brief = compile(&known(&[], &handoff(all)), MAX_TOKENS);
-    let lines = section(&brief, Section::Decisions);
+    let resume_context = compile(&known(&[], &handoff(all)), MAX_TOKENS);
+    let lines = section(&resume_context, Section::Decisions);
     assert_eq!(lines.len(), 6);
     assert_eq!(
         lines[0],
@@ -160,8 +163,8 @@ fn unresolved_errors_precede_three_resolved() {
         .map(|n| error(&format!("old {n}"), Resolution::Fixed))
         .collect();
     all.extend((1..=4).map(|n| error(&format!("new {n}"), Resolution::Unresolved)));
-    let brief = compile(&known(&[], &handoff(all)), MAX_TOKENS);
-    let lines = section(&brief, Section::Errors);
+    let resume_context = compile(&known(&[], &handoff(all)), MAX_TOKENS);
+    let lines = section(&resume_context, Section::Errors);
     assert_eq!(lines.len(), 8);
     assert_eq!(
         lines[0],
@@ -183,9 +186,9 @@ fn shows_test_results_if_any() {
         failed: Some(1),
         summary: "test result: FAILED".into(),
     });
-    let brief = compile(&known(&[], &handoff(vec![tests])), MAX_TOKENS);
+    let resume_context = compile(&known(&[], &handoff(vec![tests])), MAX_TOKENS);
     assert_eq!(
-        section(&brief, Section::Tests),
+        section(&resume_context, Section::Tests),
         [
             "phase: red (agent: builder)",
             "last run: cargo test",
@@ -209,9 +212,9 @@ fn shows_unaddressed_feedback_with_three_comments() {
         })
     };
     let all = vec![feedback("security", false), feedback("style", true)];
-    let brief = compile(&known(&[], &handoff(all)), MAX_TOKENS);
+    let resume_context = compile(&known(&[], &handoff(all)), MAX_TOKENS);
     assert_eq!(
-        section(&brief, Section::Feedback),
+        section(&resume_context, Section::Feedback),
         [
             "- f1 security (major)",
             "  - comment 1",
@@ -241,12 +244,12 @@ fn shows_open_todos_and_newest_files() {
             paths: (1..=40).map(|n| format!("f{n}")).collect(),
         }),
     ];
-    let brief = compile(&known(&[], &handoff(all)), MAX_TOKENS);
+    let resume_context = compile(&known(&[], &handoff(all)), MAX_TOKENS);
     assert_eq!(
-        section(&brief, Section::Todos),
+        section(&resume_context, Section::Todos),
         ["- [ ] t1 one", "- [ ] three (begun)"]
     );
-    let files = section(&brief, Section::Files);
+    let files = section(&resume_context, Section::Files);
     assert_eq!((files.len(), files[0].as_str()), (31, "- f40"));
     assert_eq!(files[30], "(10 more were written before)");
 }
@@ -264,13 +267,17 @@ fn small_budget_keeps_important_sections() {
     let tasks: Vec<Task> = (0..500)
         .map(|n| task(&format!("T{n}"), TaskStatus::Pending))
         .collect();
-    let brief = compile(&known(&tasks, &handoff(all)), 500);
-    assert!(brief.tokens() <= 500, "{}", brief.tokens());
-    let text = brief.text();
+    let resume_context = compile(&known(&tasks, &handoff(all)), 500);
+    assert!(
+        resume_context.tokens() <= 500,
+        "{}",
+        resume_context.tokens()
+    );
+    let text = resume_context.text();
     for kept in ["next: **T0** do T0", "[unresolved] build: make disk"] {
         assert!(text.contains(kept), "{text}");
     }
-    let pending = brief
+    let pending = resume_context
         .fragments
         .iter()
         .find(|it| it.section == Section::Pending);
@@ -300,11 +307,11 @@ proptest! {
             ended: Some(&texts[0]),
             ..known(&tasks, &handoff)
         };
-        let brief = compile(&known, tokens);
-        prop_assert!(brief.tokens() <= tokens.max(1));
-        let text = brief.text();
+        let resume_context = compile(&known, tokens);
+        prop_assert!(resume_context.tokens() <= tokens.max(1));
+        let text = resume_context.text();
         let titles = text.lines().filter(|line| line.starts_with("## ")).count();
-        prop_assert_eq!(titles, brief.fragments.len());
+        prop_assert_eq!(titles, resume_context.fragments.len());
         let clean = |c: char| c == '\n' || !c.is_control() && c != '\u{202e}';
         prop_assert!(text.chars().all(clean));
     }

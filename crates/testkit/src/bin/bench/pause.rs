@@ -145,7 +145,7 @@ fn resume_contexts(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         disk.probe();
         let env = parts::env(parts::store(&root));
         let begun = Instant::now();
-        let brief = runtime.block_on(async {
+        let resume_context = runtime.block_on(async {
             let summary = env.store.summary(session).await.unwrap();
             resume_context::collect(&env, summary)
                 .await
@@ -153,7 +153,7 @@ fn resume_contexts(plan: &Plan, disk: &mut Disk, table: &mut Table) {
                 .compile()
         });
         compiled.push(millis(begun.elapsed()));
-        assert!(brief.text().contains("## Next"));
+        assert!(resume_context.text().contains("## Next"));
         drop(env);
         let begun = Instant::now();
         sandbox

@@ -56,17 +56,20 @@ impl Trial<'_> {
     pub(super) fn check_strategies(&mut self, journal: &[(String, Value)]) {
         let first = processes(journal).into_iter().next().unwrap_or_default();
         let far = first.contains("[standard:3]");
-        let rungs = &self.outcome.strategies;
-        let gave_up = far && rungs.iter().any(|rung| rung == "compiled");
+        let strategies = &self.outcome.strategies;
+        let gave_up = far && strategies.iter().any(|strategy| strategy == "compiled");
         // An agent that resumes and dies before it says anything is assumed to have failed on its
         // own transcript: this cannot be distinguished from an agent that was struck.
         let struck = self.outcome.strike.again.is_some_and(|again| {
-            again.victim == Victim::Program && rungs.first().is_some_and(|rung| rung == "native")
+            again.victim == Victim::Program
+                && strategies
+                    .first()
+                    .is_some_and(|strategy| strategy == "native")
         });
         if gave_up && struck {
             self.outcome.gave_up += 1;
         } else if gave_up {
-            let what = format!("the program's own conversation was given up: {rungs:?}");
+            let what = format!("the program's own conversation was given up: {strategies:?}");
             self.wrong(Violation::Loss(what));
         }
     }

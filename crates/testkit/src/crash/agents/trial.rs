@@ -115,8 +115,8 @@ impl Counted for Outcome {
             "completed",
             u64::from(!self.violations.iter().any(is_stuck)),
         );
-        for rung in &self.strategies {
-            let column = match rung.as_str() {
+        for strategy in &self.strategies {
+            let column = match strategy.as_str() {
                 "native" => "natively",
                 "repaired" => "repaired",
                 "compiled" => "compiled",
@@ -348,8 +348,8 @@ impl Trial<'_> {
             self.wrong(Violation::Loss(format!("{finished} steps are finished")));
         }
         let opened = journal.iter().filter(|(kind, _)| kind == "agent_opened");
-        let rungs = opened.filter_map(|(_, body)| body["rung"].as_str().map(str::to_owned));
-        self.outcome.strategies = rungs.collect();
+        let strategies = opened.filter_map(|(_, body)| body["rung"].as_str().map(str::to_owned));
+        self.outcome.strategies = strategies.collect();
         // An agent that has answered and is about to end may survive the signal.
         if self.outcome.hit == Hit::Below && self.outcome.strategies.is_empty() {
             self.outcome.hit = Hit::Missed;

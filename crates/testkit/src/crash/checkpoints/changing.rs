@@ -107,8 +107,8 @@ impl<'a> Mutator<'a> {
                 let mut options = File::options();
                 options.write(true).create(true).truncate(false);
                 let file = options.open(at("place")).unwrap();
-                let letter = b'a' + u8::try_from(self.rng.below(26)).unwrap();
-                file.write_all_at(&[letter; PAGE], 0).unwrap();
+                let announcement = b'a' + u8::try_from(self.rng.below(26)).unwrap();
+                file.write_all_at(&[announcement; PAGE], 0).unwrap();
             }
             48..56 => {
                 let file = at("gone");

@@ -120,12 +120,12 @@ impl<'a> Judge<'a> {
         let mut verdict = CheckpointVerdict::default();
         let (manifests, damaged) = self.list();
         verdict.reported.extend(damaged);
-        let vault = SnapshotStore::open(&self.root().join("snapshots"));
+        let store = SnapshotStore::open(&self.root().join("snapshots"));
         for (number, checkpoint) in self.specimen.checkpoints.iter().enumerate() {
-            let found = match (&vault, manifests.get(&checkpoint.id)) {
+            let found = match (&store, manifests.get(&checkpoint.id)) {
                 (Err(error), _) => vec![error.to_string()],
                 (_, None) => vec![format!("checkpoint {} is not listed", checkpoint.id)],
-                (Ok(vault), Some(manifest)) => {
+                (Ok(store), Some(manifest)) => {
                     // Each verification updates the time of the last verification.
                     let verified = self.manifests[&checkpoint.id].verified;
                     let found = Manifest {
@@ -137,7 +137,7 @@ impl<'a> Judge<'a> {
                             .violations
                             .push(format!("{number} says something else"));
                     }
-                    self.check_checkpoint(vault, number, manifest, &mut verdict)
+                    self.check_checkpoint(store, number, manifest, &mut verdict)
                 }
             };
             if !found.is_empty() && self.specimen.is_independent_of(&file, number) {
@@ -147,8 +147,8 @@ impl<'a> Judge<'a> {
             }
             verdict.reported.extend(found);
         }
-        if let (Ok(vault), true) = (&vault, file.starts_with("snapshots/index")) {
-            self.capture(vault, &mut verdict);
+        if let (Ok(store), true) = (&store, file.starts_with("snapshots/index")) {
+            self.capture(store, &mut verdict);
         }
         self.check_names(damage, &mut verdict);
         verdict
@@ -157,13 +157,13 @@ impl<'a> Judge<'a> {
     /// Verifies and restores one checkpoint. Returns what is wrong with it.
     fn check_checkpoint(
         &self,
-        vault: &SnapshotStore,
+        store: &SnapshotStore,
         number: usize,
         manifest: &Manifest,
         verdict: &mut CheckpointVerdict,
     ) -> Vec<String> {
         let snapshot = manifest.files.snapshot;
-        let found: Vec<String> = match vault.verify(snapshot, &|_| {}) {
+        let found: Vec<String> = match store.verify(snapshot, &|_| {}) {
             Ok(found) => found
                 .iter()
                 .map(|damage| format!("{} is damaged: {}", damage.object, damage.reason))
@@ -176,7 +176,7 @@ impl<'a> Judge<'a> {
             durable: false,
             ..Restore::default()
         };
-        let restored = vault.restore(snapshot, target.path(), &options, &|_| {});
+        let restored = store.restore(snapshot, target.path(), &options, &|_| {});
         let now = TreeState::of(target.path());
         let wrong = match (restored, found.is_empty()) {
             (Ok(_), true) => now.differences(&self.specimen.checkpoints[number].tree_state),
@@ -192,11 +192,11 @@ impl<'a> Judge<'a> {
     }
 
     /// With a damaged index, the next snapshot still contains the current files.
-    fn capture(&self, vault: &SnapshotStore, verdict: &mut CheckpointVerdict) {
+    fn capture(&self, store: &SnapshotStore, verdict: &mut CheckpointVerdict) {
         for number in [1, APART] {
             let folder = &self.specimen.checkpoints[number].folder;
             let clock = ManualClock::default();
-            let captured = vault.capture(&Request::new(folder, &clock), &|_| {});
+            let captured = store.capture(&Request::new(folder, &clock), &|_| {});
             match captured {
                 Ok(captured) => {
                     let target = memory_dir();
@@ -205,7 +205,7 @@ impl<'a> Judge<'a> {
                         ..Restore::default()
                     };
                     let restored =
-                        vault.restore(captured.snapshot, target.path(), &options, &|_| {});
+                        store.restore(captured.snapshot, target.path(), &options, &|_| {});
                     let expected = TreeState::of(folder);
                     let now = TreeState::of(target.path());
                     let differs = now.differences(&expected);
