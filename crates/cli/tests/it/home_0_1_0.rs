@@ -39,7 +39,7 @@ fn every_session_verifies_and_keeps_its_status() {
     let sandbox = unpacked();
     sandbox.segno(&["doctor"]).expect_success();
     let listed = sandbox
-        .segno(&["sessions", "list", "--json"])
+        .segno(&["sessions", "list", "--all", "--json"])
         .expect_success()
         .json();
     let mut statuses: Vec<(&str, &str)> = listed
@@ -109,7 +109,7 @@ fn a_checkpoint_restores() {
         .segno(&["checkpoint", "list", "report", "--json"])
         .expect_success()
         .json();
-    let id = listed[0]["id"].as_str().unwrap().to_owned();
+    let id = listed[0]["checkpoint"].as_str().unwrap().to_owned();
     let target = sandbox.work().join("restored");
     sandbox
         .segno(&[

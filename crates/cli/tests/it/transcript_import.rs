@@ -163,7 +163,7 @@ fn deleted_transcript_is_restored_from_the_imported_copy() {
             .expect_success();
         let resumed = fixture.segno(&["resume", session]).expect_success();
         let strategy = fixture.conversations(session).pop().unwrap().1;
-        assert_eq!(strategy, "rehomed", "{agent:?} {resumed:?}");
+        assert_eq!(strategy, "restored", "{agent:?} {resumed:?}");
         fixture.assert_done(&fixture.agent_sandbox.work());
     }
 }
@@ -193,7 +193,7 @@ fn copied_transcript_resumes_on_another_machine() {
         fixture.assert_done(&there.work());
         assert_eq!(
             fixture.conversations(&session).pop().unwrap().1,
-            "rehomed",
+            "restored",
             "{agent:?}"
         );
         assert!(agent.transcript_path(&there, &fixture.id).is_some());
@@ -228,7 +228,7 @@ fn fork_of_an_import_gets_its_own_conversation() {
             .iter()
             .map(|(_, strategy)| strategy.as_str())
             .collect();
-        assert_eq!(strategies, ["-", "rehomed"], "{agent:?}");
+        assert_eq!(strategies, ["-", "restored"], "{agent:?}");
         assert!(opened.iter().all(|(id, _)| *id != fixture.id), "{opened:?}");
         assert!(
             fs::read(&record).unwrap() == before,

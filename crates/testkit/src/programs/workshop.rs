@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use segno_core::resume::Strategy;
 use serde_json::Value;
 
 use super::{Agent, AgentSandbox};
@@ -116,9 +117,14 @@ impl AgentFixture {
     pub fn conversations(&self, session: &str) -> Vec<(String, String)> {
         let opened = self.events(session, "agent_opened");
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        // The journal keeps the spelling of 0.1.0; users see the strategy's name.
+        let strategy = |value: &Value| match serde_json::from_value::<Strategy>(value.clone()) {
+            Ok(strategy) => strategy.to_string(),
+            Err(_) => "-".to_owned(),
+        };
         opened
             .iter()
-            .map(|entry| (text(&entry["native"]), text(&entry["rung"])))
+            .map(|entry| (text(&entry["native"]), strategy(&entry["rung"])))
             .collect()
     }
 

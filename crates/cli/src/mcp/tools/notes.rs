@@ -62,9 +62,9 @@ pub(super) fn definitions() -> Vec<Tool> {
             "Resolve an error",
             "Use it when an error that was recorded no longer stands in the way. Its name is what record_error answered, such as `e1`.",
             object(
-                &["memo"],
+                &["note"],
                 &json!({
-                    "memo": text("The error's name"),
+                    "note": text("The error's name"),
                     "resolution": word("What became of it; `fixed` if you leave it out", Resolution::ALL.iter().map(|word| word.as_str())),
                     "notes": text("How, or why it is left"),
                 }),
@@ -89,7 +89,7 @@ pub(super) fn definitions() -> Vec<Tool> {
             "address_feedback",
             "Say that feedback was acted upon",
             "Use it when what a reviewer minded is done, so that nobody does it again. Its name is what record_feedback answered, such as `f1`.",
-            object(&["memo"], &json!({"memo": text("The feedback's name")})),
+            object(&["note"], &json!({"note": text("The feedback's name")})),
         ),
         tool(
             "add_todo",
@@ -108,9 +108,9 @@ pub(super) fn definitions() -> Vec<Tool> {
             "Update a thing to do",
             "Use it when something on the list is begun, done or no longer wanted. Its name is what add_todo answered, such as `t1`.",
             object(
-                &["memo"],
+                &["note"],
                 &json!({
-                    "memo": text("The name of the thing to do"),
+                    "note": text("The name of the thing to do"),
                     "progress": word("How it stands now", Progress::ALL.iter().map(|word| word.as_str())),
                     "text": text("What is to do, if that changes"),
                 }),
@@ -135,11 +135,11 @@ pub(super) fn definitions() -> Vec<Tool> {
         ),
         tool(
             "withdraw",
-            "Withdraw a memo",
+            "Withdraw a note",
             "Use it when something that was recorded is wrong or no longer holds. What a person wrote only a person withdraws.",
             object(
-                &["memo"],
-                &json!({"memo": text("Its name, such as `d1`"), "reason": text("Why")}),
+                &["note"],
+                &json!({"note": text("Its name, such as `d1`"), "reason": text("Why")}),
             ),
         ),
     ]
@@ -366,7 +366,7 @@ async fn append(bound: &BoundSession, request: Change) -> Result<Value, Failure>
         notes::record_and_wait(env, &summary, bound.author(), request, STORE_TIMEOUT).await?;
     Ok(match noted {
         Recorded::Written(names) => match names.first() {
-            Some(name) => json!({"kept": true, "memo": name}),
+            Some(name) => json!({"kept": true, "id": name}),
             None => json!({"kept": true}),
         },
         Recorded::Posted => json!({

@@ -134,7 +134,7 @@ fn agent_without_its_transcript_receives_the_history() {
         assert!(warned, "{output:?}");
         let (names, strategies) = fixture.conversations();
         assert_ne!(names[0], names[1], "{agent:?}");
-        assert_eq!(strategies, ["-", "compiled"]);
+        assert_eq!(strategies, ["-", "summarized"]);
         let last = fixture.user_messages("three").pop().unwrap();
         for words in [ONE, "I look first.", "echo looked", "You are Ada.", THREE] {
             assert!(last.contains(words), "{agent:?} {words}: {last}");
@@ -216,7 +216,7 @@ fn killed_exchange_without_transcript_receives_the_history() {
         let output = fixture.segno(&["resume", "talk"]).expect_success();
         assert!(output.stdout.contains("It is done."), "{output:?}");
         let (_, strategies) = fixture.conversations();
-        assert_eq!(strategies, ["-", "native", "compiled"]);
+        assert_eq!(strategies, ["-", "native", "summarized"]);
         assert_eq!(fixture.server.paid_turns("one"), [0, 1], "{agent:?}");
         let sent = conversation(&fixture.server.request("two", 1).unwrap());
         let sent = format!("{sent:?}");

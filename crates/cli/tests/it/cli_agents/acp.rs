@@ -201,7 +201,7 @@ fn acp_agent_that_lost_its_session_gets_resume_context() {
         let opened = fixture.opened();
         assert_eq!(
             opened.last().unwrap().1,
-            "compiled",
+            "summarized",
             "{adapter:?} {output:?}"
         );
         assert_ne!(opened[0].0, opened.last().unwrap().0, "another session");

@@ -91,7 +91,7 @@ impl Fixture {
             .into_iter()
             .map(|(_, strategy)| strategy)
             .collect();
-        assert_eq!(strategies, ["-", "compiled"], "{:?}", self.agent);
+        assert_eq!(strategies, ["-", "summarized"], "{:?}", self.agent);
         let files = files(&self.agent_sandbox.work());
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
         assert_eq!(names, ["one.txt", "three.txt", "two.txt"]);
@@ -132,7 +132,7 @@ fn nearly_full_context_can_pause_the_session() {
             .expect_success();
         assert!(
             plan.stdout
-                .contains(&format!("compiled ({})", fixture.agent.provider())),
+                .contains(&format!("summarized ({})", fixture.agent.provider())),
             "{plan:?}"
         );
         fixture.server.release("filling", 2);

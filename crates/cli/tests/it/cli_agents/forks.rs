@@ -128,7 +128,7 @@ impl Past {
         let agent = self.fixture.agent;
         let opened = self.fixture.workshop.conversations(copy);
         let (id, strategy) = opened.last().unwrap();
-        assert_eq!(strategy, "rehomed", "{agent:?} {opened:?}");
+        assert_eq!(strategy, "restored", "{agent:?} {opened:?}");
         let (native, asked) = (self.native(), self.asked_since());
         assert_ne!(*id, native);
         assert_eq!(asked.len(), 3, "{agent:?}: from the third turn on");
@@ -204,7 +204,7 @@ fn fork_has_the_files_and_conversation_of_its_checkpoint() {
         let plan = fixture
             .segno(&["resume", "task-fork", "--plan", "--json"])
             .expect_success();
-        assert_eq!(plan.json()[0]["steps"][0]["rung"], "rehomed", "{plan:?}");
+        assert_eq!(plan.json()[0]["steps"][0]["rung"], "restored", "{plan:?}");
         let output = fixture.segno(&["resume", "task-fork"]).expect_success();
         assert!(output.stdout.contains("All four are there."), "{output:?}");
         let all = number_files(&["one", "two", "three", "four"]);
@@ -267,7 +267,7 @@ fn resume_from_a_checkpoint_saves_the_files_it_replaces() {
         let plan = fixture.segno(&[&back[..], &["--plan", "--json"]].concat());
         let plan = plan.expect_success().json().remove(0);
         assert_eq!(plan["kind"], "fork_plan");
-        assert_eq!(plan["steps"][0]["rung"], "rehomed", "{plan}");
+        assert_eq!(plan["steps"][0]["rung"], "restored", "{plan}");
         assert_eq!(
             plan["replaced"]["removed"],
             serde_json::json!(["three.txt"])
@@ -314,7 +314,7 @@ fn fork_in_the_same_folder_gets_its_own_conversation() {
         );
         assert!(output.stdout.contains("All four are there."), "{output:?}");
         let (id, strategy) = fixture.workshop.conversations("task-fork").pop().unwrap();
-        assert_eq!(strategy, "rehomed", "{agent:?}");
+        assert_eq!(strategy, "restored", "{agent:?}");
         assert_ne!(id, past.native());
         assert_eq!(
             past.asked_since().len(),
@@ -345,7 +345,7 @@ fn fork_can_be_handed_to_another_agent() {
     ];
     fixture.segno(&words).expect_success();
     let (_, strategy) = fixture.workshop.conversations("task-fork").pop().unwrap();
-    assert_eq!(strategy, "other");
+    assert_eq!(strategy, "handoff");
     assert_eq!(
         files(&folder),
         number_files(&["one", "two", "three", "four"])
@@ -363,7 +363,7 @@ fn fork_without_a_transcript_gets_resume_context() {
         fixture.segno(&fork).expect_success();
         let opened = fixture.workshop.conversations("task-fork");
         assert_eq!(opened.len(), 1, "{opened:?}");
-        assert_eq!(opened[0].1, "compiled", "{agent:?}");
+        assert_eq!(opened[0].1, "summarized", "{agent:?}");
         assert_eq!(files(&folder), standard_files(), "{agent:?}");
         let prompt = fixture.user_messages();
         let old = format!("it was {}, and is", fixture.agent_sandbox.work().display());
@@ -407,7 +407,7 @@ fn fork_needs_nothing_of_its_original() {
         fixture.segno(&["resume", "task-fork"]).expect_success();
         assert_eq!(
             fixture.workshop.conversations("task-fork").pop().unwrap().1,
-            "rehomed",
+            "restored",
             "{agent:?}"
         );
         assert_eq!(
@@ -453,7 +453,7 @@ fn killed_fork_of_a_checkpoint_can_be_repeated() {
                 fixture.segno(&fork).expect_success();
             }
             assert_eq!(files(&folder), number_files(&["one", "two"]), "{name}");
-            assert_eq!(strategy(&name), "rehomed", "{name}");
+            assert_eq!(strategy(&name), "restored", "{name}");
             fixture
                 .segno(&["sessions", "delete", &name, "--now", "--yes"])
                 .expect_success();

@@ -150,7 +150,7 @@ fn cli_agent_receives_the_work_of_the_model_before_it() {
     );
     fixture.kill_at_turn(&["run", fixture.spec()], 1);
     let plan = fixture.planned_step(&["--with", "claude"]);
-    assert_eq!(plan["rung"], "compiled", "{plan}");
+    assert_eq!(plan["rung"], "summarized", "{plan}");
     fixture
         .segno(&["resume", "task", "--with", "claude"])
         .expect_success();

@@ -240,7 +240,7 @@ fn lost_transcript_leads_to_a_summarized_conversation() {
                 Some(bytes) => std::fs::write(fixture.transcript(), bytes).unwrap(),
                 None => std::fs::remove_file(fixture.transcript()).unwrap(),
             }
-            fixture.assert_resumes_with("compiled");
+            fixture.assert_resumes_with("summarized");
             let opened = fixture.opened();
             assert_ne!(opened[0].0, opened[1].0, "another conversation");
             let prompt = fixture.user_messages();
@@ -261,7 +261,7 @@ fn lost_transcript_is_restored_from_a_checkpoint() {
         let path = fixture.transcript();
         let before = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        fixture.assert_resumes_with("rehomed");
+        fixture.assert_resumes_with("restored");
         let opened = fixture.opened();
         assert_eq!(opened[0].0, opened[1].0, "the same conversation");
         let after = std::fs::read(fixture.transcript()).unwrap();
@@ -323,7 +323,7 @@ fn session_is_handed_to_another_agent_and_back() {
             .into_iter()
             .map(|(_, strategy)| strategy)
             .collect();
-        assert_eq!(strategies, ["-", "other", "other"], "{first}");
+        assert_eq!(strategies, ["-", "handoff", "handoff"], "{first}");
         for asked in fixture.server.requests() {
             let usual = if asked.path.contains("/responses") {
                 "gpt-"

@@ -63,7 +63,7 @@ fn assert_resumes_in(fixture: &Fixture, folder: &Path, strategy: &str, before: &
     let opened = fixture.events("agent_opened");
     assert_eq!(opened.len(), 2, "{:?} {opened:?}", fixture.agent);
     assert_eq!(opened[0]["native"], opened[1]["native"]);
-    assert_eq!(opened[1]["rung"], strategy, "{:?}", fixture.agent);
+    assert_eq!(fixture.opened()[1].1, strategy, "{:?}", fixture.agent);
     assert_eq!(opened[1]["folder"], folder.to_str().unwrap());
     let (paid, mended) = (
         fixture.server.paid_turns("standard"),
@@ -154,7 +154,7 @@ fn agent_resumes_its_conversation_on_another_machine() {
         let output = &output.json()[0];
         assert_eq!(output["workspace"], folder.to_str().unwrap(), "{output}");
         assert_eq!(output["status"], "interrupted");
-        assert_resumes_in(&second, &folder, "rehomed", &before);
+        assert_resumes_in(&second, &folder, "restored", &before);
         for done in ["counted", "place"] {
             assert_eq!(signs(&second, done), 0, "{agent:?} {done}");
         }

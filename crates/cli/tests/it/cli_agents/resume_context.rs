@@ -74,7 +74,7 @@ fn new_agent_receives_decisions_errors_and_todos() {
         add_notes(&fixture);
         std::fs::remove_file(fixture.transcript()).unwrap();
         fixture.segno(&["resume", "task"]).expect_success();
-        assert_eq!(fixture.opened().pop().unwrap().1, "compiled", "{agent:?}");
+        assert_eq!(fixture.opened().pop().unwrap().1, "summarized", "{agent:?}");
         let message = resume_message(&fixture);
         for words in [
             "d1 [library] Use SQLite Why: one file is enough (person:",
@@ -196,7 +196,7 @@ fn secret_printed_by_a_tool_is_redacted_everywhere() {
         &["context", "task"],
         &["context", "task", "--json"],
         &["note", "list", "task", "--json"],
-        &["resume", "task", "--strategy", "compiled"],
+        &["resume", "task", "--strategy", "summarized"],
         &["logs", "task", "--full"],
         &["logs", "task", "--json"],
         &["sessions", "show", "task", "--json"],

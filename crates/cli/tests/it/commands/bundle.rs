@@ -143,7 +143,7 @@ fn bundle_holds_files_session_and_transcripts() {
     }
     assert_eq!(tree(&folder), tree(&first.work()));
     let plan = second.segno(&["resume", "task", "--plan"]).expect_success();
-    assert!(plan.stdout.contains("rehomed (claude-code)"), "{plan:?}");
+    assert!(plan.stdout.contains("restored (claude-code)"), "{plan:?}");
     let was = format!("was about {}", first.work().display());
     assert!(plan.stdout.contains(&was), "{plan:?}");
     second.segno(&["resume", "task"]).expect_success();

@@ -64,7 +64,7 @@ fn context_is_shown_whole_or_in_sections() {
     let sections: Vec<&Value> = shown["fragments"].as_array().unwrap().iter().collect();
     let sections: Vec<&Value> = sections.into_iter().map(|it| &it["section"]).collect();
     assert_eq!(json!(sections), json!(["errors", "next"]));
-    assert_eq!(shown["fragments"][0]["origin"], "memos");
+    assert_eq!(shown["fragments"][0]["origin"], "notes");
     sandbox
         .segno(&["context", "--section", "mood"])
         .refused(2, &["decisions"]);

@@ -94,7 +94,7 @@ fn agent_can_record_notes_with_any_permissions() {
                 .body
                 .to_string();
             for name in ["d1", "e1"] {
-                let answer = format!("{{\\\"kept\\\":true,\\\"memo\\\":\\\"{name}\\\"}}");
+                let answer = format!("{{\\\"id\\\":\\\"{name}\\\",\\\"kept\\\":true}}");
                 assert!(request.contains(&answer), "{agent}: {request}");
             }
             assert!(read() == before, "the person's settings are as they were");

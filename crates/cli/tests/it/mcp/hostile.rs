@@ -118,14 +118,14 @@ fn wrong_arguments_get_an_error_that_a_model_can_use() {
             json!({"text": "  \n"}),
             "it says nothing",
         ),
-        ("resolve_error", json!({"memo": "e9"}), "e9"),
+        ("resolve_error", json!({"note": "e9"}), "e9"),
         (
             "resolve_error",
-            json!({"memo": "../../etc"}),
+            json!({"note": "../../etc"}),
             "arguments cannot be used",
         ),
-        ("withdraw", json!({"memo": "d1"}), "d1"),
-        ("update_todo", json!({"memo": "t1"}), "nothing is to change"),
+        ("withdraw", json!({"note": "d1"}), "d1"),
+        ("update_todo", json!({"note": "t1"}), "nothing is to change"),
         (
             "read_history",
             json!({"category": "secrets"}),
@@ -189,7 +189,7 @@ fn agent_text_is_bounded_and_stays_on_one_line() {
         "record_decision",
         &json!({"text": text, "alternatives": many}),
     );
-    assert_eq!(recorded["memo"], "d1");
+    assert_eq!(recorded["id"], "d1");
     let note = &notes(&sandbox, "chain")[0]["memo"]["decision"];
     assert!(note["text"].as_str().unwrap().chars().count() <= 2001);
     assert_eq!(note["alternatives"].as_array().unwrap().len(), 50);
@@ -235,7 +235,7 @@ fn secret_in_the_arguments_is_never_stored() {
             "record_tests",
             json!({"phase": "red", "command": canary, "failing": [canary], "expected_failures": [canary], "summary": canary}),
         ),
-        ("withdraw", json!({"memo": "d1", "reason": canary})),
+        ("withdraw", json!({"note": "d1", "reason": canary})),
         (
             "checkpoint",
             json!({"reason": format!("{}{canary}", "x".repeat(990))}),

@@ -80,19 +80,19 @@ fn independent_client_finds_and_calls_every_tool() {
         for (name, input) in [
             ("record_decision", json!({"text": "Use SQLite"})),
             ("record_error", json!({"text": "no disk"})),
-            ("resolve_error", json!({"memo": "e1"})),
+            ("resolve_error", json!({"note": "e1"})),
             (
                 "record_feedback",
                 json!({"reviewer": "a", "approved": true}),
             ),
-            ("address_feedback", json!({"memo": "f1"})),
+            ("address_feedback", json!({"note": "f1"})),
             ("add_todo", json!({"text": "docs"})),
-            ("update_todo", json!({"memo": "t1", "progress": "done"})),
+            ("update_todo", json!({"note": "t1", "progress": "done"})),
             (
                 "record_tests",
                 json!({"phase": "green", "command": "make test"}),
             ),
-            ("withdraw", json!({"memo": "d1"})),
+            ("withdraw", json!({"note": "d1"})),
             ("read_history", json!({"category": "todos"})),
             ("search_history", json!({"text": "begin"})),
             ("checkpoint", json!({"reason": "done"})),

@@ -17,17 +17,17 @@ fn note_gets_its_id_from_the_run_and_is_recorded_once() {
         "record_decision",
         &json!({"text": "Use SQLite", "why": "one file"}),
     );
-    assert_eq!(recorded, json!({"kept": true, "memo": "d1"}));
+    assert_eq!(recorded, json!({"kept": true, "id": "d1"}));
     // A repeated note keeps its id.
     let again = client.call(
         "record_decision",
         &json!({"text": "Use SQLite", "why": "one file"}),
     );
-    assert_eq!(again, json!({"kept": true, "memo": "d1"}));
+    assert_eq!(again, json!({"kept": true, "id": "d1"}));
     let error = client.call("record_error", &json!({"text": "no disk"}));
-    assert_eq!(error["memo"], "e1");
+    assert_eq!(error["id"], "e1");
     assert_eq!(
-        client.call("resolve_error", &json!({"memo": "e1"}))["memo"],
+        client.call("resolve_error", &json!({"note": "e1"}))["id"],
         "e1"
     );
     assert_eq!(client.call("status", &json!({}))["status"], "running");
@@ -58,7 +58,7 @@ fn answered_note_survives_a_killed_run() {
     // The server still runs, and no process runs the session now, so it appends the note between
     // runs.
     let recorded = client.call("record_error", &json!({"text": "no disk"}));
-    assert_eq!(recorded["memo"], "e1");
+    assert_eq!(recorded["id"], "e1");
     client.end();
     sandbox.write("go", "");
     sandbox.segno(&["resume", "chain"]).expect_success();
@@ -81,7 +81,7 @@ fn stopped_run_records_a_waiting_note_later() {
     let mut client = Client::start(&sandbox, &["--agent", "a"]);
     let recorded = client.call("record_decision", &json!({"text": "Use SQLite"}));
     assert_eq!(recorded["kept"], true);
-    assert!(recorded["memo"].is_null(), "{recorded}");
+    assert!(recorded["id"].is_null(), "{recorded}");
     live.signal(rustix::process::Signal::CONT);
     wait_until("the run takes it", || live.stderr().contains("Use SQLite"));
     sandbox.write("go", "");
@@ -101,7 +101,7 @@ fn note_does_not_end_a_run_stopped_past_its_lease() {
     // The first call waits for the run longer than the lease lasts.
     for text in ["one", "two"] {
         let recorded = client.call("add_todo", &json!({"text": text}));
-        assert!(recorded["memo"].is_null(), "{recorded}");
+        assert!(recorded["id"].is_null(), "{recorded}");
     }
     live.signal(rustix::process::Signal::CONT);
     sandbox.write("go", "");
@@ -123,7 +123,7 @@ fn concurrent_servers_lose_nothing() {
                 for number in 0..10 {
                     let text = format!("{agent} {number}");
                     let recorded = client.call("add_todo", &json!({"text": text}));
-                    assert!(recorded["memo"].is_string(), "{recorded}");
+                    assert!(recorded["id"].is_string(), "{recorded}");
                 }
                 client.end();
             });

@@ -33,7 +33,7 @@ fn every_note_type_is_recorded_with_agent_and_step() {
         ),
         (
             "resolve_error",
-            json!({"memo": "e1", "resolution": "workaround", "notes": "static"}),
+            json!({"note": "e1", "resolution": "workaround", "notes": "static"}),
             "e1",
         ),
         ("record_error", json!({"text": "no disk"}), "e2"),
@@ -47,20 +47,20 @@ fn every_note_type_is_recorded_with_agent_and_step() {
             json!({"reviewer": "style", "approved": false, "comments": ["shorter names"]}),
             "f2",
         ),
-        ("address_feedback", json!({"memo": "f2"}), "f2"),
+        ("address_feedback", json!({"note": "f2"}), "f2"),
         ("add_todo", json!({"text": "write the docs"}), "t1"),
         (
             "update_todo",
-            json!({"memo": "t1", "progress": "in_progress"}),
+            json!({"note": "t1", "progress": "in_progress"}),
             "t1",
         ),
     ] {
         let recorded = client.call(tool, &given);
-        assert_eq!(recorded, json!({"kept": true, "memo": name}), "{tool}");
+        assert_eq!(recorded, json!({"kept": true, "id": name}), "{tool}");
     }
     let tests = json!({"phase": "red", "command": "cargo test", "failing": ["a::b"], "expected_failures": ["a::c"], "passed": 7});
     assert_eq!(client.call("record_tests", &tests), json!({"kept": true}));
-    let withdrawn = client.call("withdraw", &json!({"memo": "d2", "reason": "no choice"}));
+    let withdrawn = client.call("withdraw", &json!({"note": "d2", "reason": "no choice"}));
     assert_eq!(withdrawn, json!({"kept": true}));
     let all = notes(&sandbox, "chain");
     for note in &all {
@@ -116,10 +116,10 @@ fn agent_cannot_change_notes_of_a_user() {
         .segno(&["note", "feedback", "me", "--comment", "no"])
         .expect_success();
     let mut client = Client::start(&sandbox, &[]);
-    client.refused("resolve_error", &json!({"memo": "e1"}));
-    client.refused("withdraw", &json!({"memo": "d1"}));
-    client.refused("resolve_error", &json!({"memo": "d1"}));
-    client.refused("address_feedback", &json!({"memo": "f1"}));
+    client.refused("resolve_error", &json!({"note": "e1"}));
+    client.refused("withdraw", &json!({"note": "d1"}));
+    client.refused("resolve_error", &json!({"note": "d1"}));
+    client.refused("address_feedback", &json!({"note": "f1"}));
     client.end();
     let all = notes(&sandbox, "chain");
     assert!(all.iter().all(|note| note["withdrawn"].is_null()));
@@ -161,9 +161,9 @@ fn history_is_paged_by_category_newest_first() {
     }
     let (decisions, pages) = read_all(&mut client, "decisions", 10);
     assert_eq!((decisions.len(), pages), (25, 3));
-    assert_eq!(keys(&decisions[0]), "at by entry memo says source step");
+    assert_eq!(keys(&decisions[0]), "at by entry note says source step");
     assert_eq!(decisions[0]["says"]["decision"]["text"], "decision 24");
-    assert_eq!(decisions[24]["memo"], "d1");
+    assert_eq!(decisions[24]["note"], "d1");
     for limit in [1, 2, 3, 100] {
         let (steps, _) = read_all(&mut client, "steps", limit);
         let outcomes: Vec<String> = steps

@@ -57,7 +57,7 @@ impl Trial<'_> {
         let first = processes(journal).into_iter().next().unwrap_or_default();
         let far = first.contains("[standard:3]");
         let strategies = &self.outcome.strategies;
-        let gave_up = far && strategies.iter().any(|strategy| strategy == "compiled");
+        let gave_up = far && strategies.iter().any(|strategy| strategy == "summarized");
         // An agent that resumes and dies before it says anything is assumed to have failed on its
         // own transcript: this cannot be distinguished from an agent that was struck.
         let struck = self.outcome.strike.again.is_some_and(|again| {

@@ -75,7 +75,7 @@ impl Counted for Outcome {
         "completed",
         "natively",
         "repaired",
-        "compiled",
+        "summarized",
         "otherwise",
         "turns in flight paid again",
         "last words said again",
@@ -119,7 +119,7 @@ impl Counted for Outcome {
             let column = match strategy.as_str() {
                 "native" => "natively",
                 "repaired" => "repaired",
-                "compiled" => "compiled",
+                "summarized" => "summarized",
                 _ => "otherwise",
             };
             add(column, 1);
