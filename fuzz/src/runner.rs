@@ -3,7 +3,7 @@
 
 use segno_core::conversation::{Answer, Entry, Outcome, Part, Said, Utterance};
 use segno_core::note::{Memo, Phase, Reader};
-use segno_core::model::ToolCall;
+use segno_core::tool::ToolCall;
 
 use crate::seeds;
 use crate::target::Target;
@@ -22,7 +22,7 @@ const COMMANDS: [&str; 8] = [
 
 pub const RUNNER_OUTPUT: Target = Target {
     name: "runner_output",
-    seeds: || seeds::files("crates/core/tests/golden/runners", ".txt"),
+    seeds: || seeds::files("crates/engine/tests/golden/runners", ".txt"),
     dictionary: &[
         b"test result: ok. 1 passed; 0 failed; ",
         b"\nfailures:\n    ",

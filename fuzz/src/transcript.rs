@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use segno_agents::transcript::{Damage, Item, Limits, Move, Native, Span, Target};
-use segno_core::conversation::messages::to_messages;
+use segno_core::model::messages::to_messages;
 use segno_core::conversation::turns::Loss;
 use segno_core::conversation::{Entry, Said, UNKNOWN_OUTCOME, words};
 use segno_core::time::Timestamp;

@@ -6,15 +6,13 @@
 use std::path::Path as FilePath;
 use std::time::Duration;
 
-use crate::cli_agent::ContextUsage;
 use crate::conversation::ConversationItem;
 use crate::digest::Digest;
 use crate::error::Kind as DiagnosticKind;
-use crate::id::SessionId;
-use crate::journal::Run;
+use crate::id::{Run, SessionId};
 use crate::ports::Boxed;
 use crate::step::Path;
-use crate::usage::Usage;
+use crate::usage::{ContextUsage, Usage};
 
 /// A request to an agent.
 #[derive(Debug, Clone, Copy)]

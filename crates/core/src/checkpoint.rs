@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::id::{CheckpointId, SessionId};
-use crate::journal::{Run, Seq};
-use crate::session::{Status, words};
+use crate::id::{CheckpointId, Run, Seq, SessionId};
+use crate::session::Status;
 use crate::time::Timestamp;
 use crate::usage::Usage;
+use crate::words::words;
 
 /// The version of the checkpoint format.
 pub const VERSION: u32 = 1;

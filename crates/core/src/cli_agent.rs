@@ -7,13 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use crate::agent::{Answer, Error, Listener, Request};
 use crate::conversation::ConversationItem;
 use crate::conversation::analysis::Unanswered;
 use crate::ports::{Boxed, Random};
-use crate::session::words;
+use crate::words::words;
 
 words! {
     /// Which CLI agent it is.
@@ -51,30 +49,6 @@ pub fn new_conversation_id(random: &dyn Random) -> String {
         &hex[20..],
     ];
     parts.join("-")
-}
-
-/// The usage of a model's context window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ContextUsage {
-    /// Tokens in the context.
-    pub used: u64,
-    /// The size of the context window in tokens, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<u64>,
-}
-
-impl ContextUsage {
-    /// The percentage from which the user is warned.
-    pub const NEARLY_FULL: u64 = 80;
-    /// The percentage from which the session's policy acts.
-    pub const FULL: u64 = 85;
-
-    /// The used percentage; `None` if the size of the window is unknown.
-    pub fn percent(&self) -> Option<u64> {
-        let window = self.window.filter(|window| *window > 0)?;
-        Some(self.used.saturating_mul(100) / window)
-    }
 }
 
 /// The state of a CLI agent's transcript.

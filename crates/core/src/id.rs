@@ -1,4 +1,4 @@
-//! Identifiers, which never change, and session names, which users type.
+//! Identifiers, which never change; session names, which users type; and the numbers of events and runs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -99,6 +99,48 @@ fn parse_ulid(text: &str) -> Result<u128, ParseError> {
         value = value << 5 | digit as u128;
     }
     Ok(value)
+}
+
+/// An event's position in its journal, from 1, without gaps.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+/// The number of a run, from 1. It is also the fencing epoch: the store refuses a write that carries a
+/// run older than the newest granted one (P3).
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Run(pub u64);
+
+impl Seq {
+    /// The next position.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl Run {
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// A session's name: at most 64 letters, digits and `. _ : -`. Unique in a store.

@@ -4,8 +4,9 @@
 //! evidence and returns the first strategy that applies, why the better ones do not apply, and what is
 //! lost. A strategy that was tried and failed is not tried again.
 
-use crate::cli_agent::{ContextUsage, Health};
-use crate::session::words;
+use crate::cli_agent::Health;
+use crate::usage::ContextUsage;
+use crate::words::words;
 
 words! {
     /// A resume strategy.

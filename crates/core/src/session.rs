@@ -1,50 +1,6 @@
 //! Sessions, and the one table that defines how a session's status may change.
 
-use crate::digest::Digest;
-use crate::id::{Name, SessionId};
-use crate::journal::{Head, Run};
-use crate::time::Timestamp;
-
-/// Defines an enum whose variants have fixed words, used in files and on the command line.
-macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$doc])* $variant,)* }
-
-        impl $name {
-            /// All variants.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// The variant's word, in the journal and on the command line.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = $crate::session::UnknownWord;
-
-            fn from_str(word: &str) -> Result<Self, $crate::session::UnknownWord> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == word).ok_or($crate::session::UnknownWord)
-            }
-        }
-    };
-}
-
-pub(crate) use words;
-
-/// The word is not one of the known words.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown word")]
-pub struct UnknownWord;
+use crate::words::words;
 
 words! {
     /// The kind of a session.
@@ -137,26 +93,6 @@ impl Status {
             .find_map(|(from, to)| (*from == self).then_some(*to))
             .expect("the table has a row for every status")
     }
-}
-
-/// What the store knows about a session without reading its journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
-    pub id: SessionId,
-    pub name: Name,
-    pub kind: Kind,
-    /// The status according to the journal. Whether the owner process is alive is the lease's business.
-    pub status: Status,
-    pub workspace: String,
-    /// The digest of the session's spec, if it has one.
-    pub spec_digest: Option<Digest>,
-    pub created_at: Timestamp,
-    /// When the last event was appended.
-    pub updated_at: Timestamp,
-    /// The newest run.
-    pub run: Run,
-    /// The journal's head.
-    pub head: Head,
 }
 
 #[cfg(test)]

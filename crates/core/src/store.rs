@@ -10,13 +10,33 @@ use crate::journal::{
 };
 use crate::lease::{Lease, Owner};
 use crate::ports::Boxed;
-use crate::session::{self, Status, Summary};
+use crate::session::{self, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// What the store knows about a session without reading its journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    pub id: SessionId,
+    pub name: Name,
+    pub kind: session::Kind,
+    /// The status according to the journal. Whether the owner process is alive is the lease's business.
+    pub status: Status,
+    pub workspace: String,
+    /// The digest of the session's spec, if it has one.
+    pub spec_digest: Option<Digest>,
+    pub created_at: Timestamp,
+    /// When the last event was appended.
+    pub updated_at: Timestamp,
+    /// The newest run.
+    pub run: Run,
+    /// The journal's head.
+    pub head: Head,
+}
 
 /// The future that every store method returns.
 pub type Reply<'a, T> = Boxed<'a, Result<T, Error>>;

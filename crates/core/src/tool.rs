@@ -2,8 +2,39 @@
 
 use std::path::Path;
 
-use crate::model::{Tool, ToolCall};
+use serde::{Deserialize, Serialize};
+
 use crate::ports::Boxed;
+
+/// A tool call that a model requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    /// The call's id.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    pub input: serde_json::Value,
+}
+
+/// The result of a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolResult {
+    /// The call's id.
+    pub id: String,
+    pub output: String,
+    pub is_error: bool,
+}
+
+/// A tool that a model may request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    /// The JSON schema of the tool's input.
+    pub schema: serde_json::Value,
+}
 
 /// What happens if a tool is run a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

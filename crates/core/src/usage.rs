@@ -99,6 +99,30 @@ impl AddAssign for Usage {
     }
 }
 
+/// The usage of a model's context window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextUsage {
+    /// Tokens in the context.
+    pub used: u64,
+    /// The size of the context window in tokens, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+}
+
+impl ContextUsage {
+    /// The percentage from which the user is warned.
+    pub const NEARLY_FULL: u64 = 80;
+    /// The percentage from which the session's policy acts.
+    pub const FULL: u64 = 85;
+
+    /// The used percentage; `None` if the size of the window is unknown.
+    pub fn percent(&self) -> Option<u64> {
+        let window = self.window.filter(|window| *window > 0)?;
+        Some(self.used.saturating_mul(100) / window)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,9 @@
 //! Answers the questions of a session.
 
-use segno_core::session::Summary;
 use segno_core::state::Question;
 use segno_core::step::Path;
 use segno_core::store::InboxMessage;
+use segno_core::store::Summary;
 
 use crate::env::Env;
 use crate::error::Error;

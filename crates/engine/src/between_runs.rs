@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use segno_core::journal::{Event, Run};
-use segno_core::session::Summary;
 use segno_core::state::State;
+use segno_core::store::Summary;
 
 use crate::env::Env;
 use crate::error::Error;

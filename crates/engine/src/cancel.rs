@@ -2,8 +2,9 @@
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::journal::{Event, RunEnded, StopMode, StopRequested};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
 use segno_core::store::InboxMessage;
+use segno_core::store::Summary;
 
 use crate::env::Env;
 use crate::error::Error;

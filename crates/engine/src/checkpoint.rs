@@ -15,10 +15,10 @@ use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::Seq;
 use segno_core::lease::LeaseDecision;
-use segno_core::session::Summary;
 use segno_core::snapshot::{Captured, Change, Progress, Restore, Restored, Rules, Size};
 use segno_core::state::State;
 use segno_core::store::Error as StoreError;
+use segno_core::store::Summary;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 

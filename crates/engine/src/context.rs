@@ -116,7 +116,7 @@ fn truncate(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use segno_core::conversation::{AssistantPart, ItemContent, Origin, Part};
-    use segno_core::model::ToolCall;
+    use segno_core::tool::ToolCall;
     use serde_json::json;
 
     use super::*;

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use segno_core::cli_agent::{CliAgentKind, ContextUsage};
+use segno_core::cli_agent::CliAgentKind;
 use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thread};
 use segno_core::journal::{Event, Text};
 use segno_core::resume::Strategy;
 use segno_core::step::Path;
+use segno_core::usage::ContextUsage;
 
 use crate::env::Env;
 use crate::error::Error;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use segno_core::journal::Seq;
 use segno_core::note::Note;
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 use serde::{Deserialize, Serialize};
 
 use crate::env::Env;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, Text};
-use segno_core::session::Summary;
 use segno_core::state::State;
+use segno_core::store::Summary;
 use segno_core::store::{Finding, Severity};
 
 use crate::env::Env;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use segno_core::bundle::{self, Header, Writer};
 use segno_core::digest::Digest;
 use segno_core::journal::{Head, Text};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
 use segno_core::store::Error as StoreError;
+use segno_core::store::Summary;
 
 use crate::env::Env;
 use crate::error::Error;

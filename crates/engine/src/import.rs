@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use segno_core::bundle::{self, Bundle};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Head, Record};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
+use segno_core::store::Summary;
 use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession};
 
 use crate::env::Env;

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::conversation;
 use segno_core::fault::{Point, point};
+use segno_core::handoff::Handoff;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Run, Text};
-use segno_core::note::Handoff;
 use segno_core::state::State;
 use segno_core::store::{Batch, CachedState, DiskSpace, Error as StoreError, LeaseUpdate};
 use tokio::sync::{mpsc, oneshot};

@@ -11,7 +11,8 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::id::SessionId;
 use segno_core::journal::{Run, StopMode};
 use segno_core::lease::{Lease, LeaseDecision, Liveness, Owner, assess};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
+use segno_core::store::Summary;
 use segno_core::store::{Error as StoreError, InboxMessage};
 use segno_core::time::format_duration;
 

@@ -33,7 +33,7 @@ pub mod journal;
 pub mod lease;
 mod memory;
 mod messages;
-mod note_rules;
+pub mod note_rules;
 pub mod notes;
 mod notes_file;
 pub mod observe;

@@ -5,14 +5,13 @@
 
 mod wait;
 
+use segno_core::handoff::{Handoff, NoteList, StoredNote};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, NoteWithdrawn, NotesWritten, Seq};
 use segno_core::lease::LeaseDecision;
-use segno_core::note::{
-    Handoff, MAX_TEXT, Note, NoteId, NoteKind, NoteList, Source, StoredNote, WrittenNote,
-};
-use segno_core::session::Summary;
+use segno_core::note::{MAX_TEXT, Note, NoteId, NoteKind, Source, WrittenNote};
 use segno_core::step::Path;
+use segno_core::store::Summary;
 use segno_core::store::{Error as StoreError, InboxMessage};
 use segno_core::usage::Usage;
 

@@ -11,8 +11,9 @@ use segno_core::checkpoint::{Manifest, Trigger};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Run, StopMode, StopRequested};
 use segno_core::lease::{LeaseDecision, Liveness, Owner};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
 use segno_core::store::InboxMessage;
+use segno_core::store::Summary;
 
 use crate::env::Env;
 use crate::error::Error;

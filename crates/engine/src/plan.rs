@@ -3,15 +3,17 @@
 
 use std::path::Path as FilePath;
 
-use segno_core::cli_agent::{CliAgent, CliAgentKind, ContextUsage};
+use segno_core::cli_agent::{CliAgent, CliAgentKind};
 use segno_core::id::SessionId;
 use segno_core::journal::Suspension;
 use segno_core::lease::{LeaseDecision, Owner};
 use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{OpenStep, State};
 use segno_core::step::Path;
+use segno_core::store::Summary;
+use segno_core::usage::ContextUsage;
 use segno_core::usage::{Cost, Price, Usage};
 
 use crate::checkpoint::transcripts::find_transcript;

@@ -6,10 +6,11 @@
 
 use segno_core::checkpoint::{Manifest, Trigger};
 use segno_core::journal::{Event, RunLost};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
 use segno_core::snapshot::Progress;
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
+use segno_core::store::Summary;
 
 use crate::between_runs::BetweenRuns;
 use crate::env::Env;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Head, SessionMoved};
-use segno_core::session::Summary;
 use segno_core::state::Created;
+use segno_core::store::Summary;
 
 use crate::between_runs::BetweenRuns;
 use crate::env::Env;

@@ -15,9 +15,10 @@ use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
 use segno_core::resume::Strategy;
-use segno_core::session::{Kind, Status, Summary};
+use segno_core::session::{Kind, Status};
 use segno_core::state::{AttemptStatus, Created, OpenStep, State};
 use segno_core::step;
+use segno_core::store::Summary;
 use segno_core::time::format_duration;
 use tokio::task::JoinHandle;
 

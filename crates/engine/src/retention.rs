@@ -11,8 +11,9 @@ use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Seq};
-use segno_core::session::{Kind, Summary};
+use segno_core::session::Kind;
 use segno_core::snapshot::Swept;
+use segno_core::store::Summary;
 use segno_core::time::Timestamp;
 
 use crate::checkpoint::{list, put_manifest};

@@ -8,9 +8,9 @@ use std::path::{Path as Folder, PathBuf};
 
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Head, JournalEvent, Seq};
-use segno_core::session::Summary;
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
+use segno_core::store::Summary;
 use segno_core::time::Timestamp;
 
 use crate::env::Env;

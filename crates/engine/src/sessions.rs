@@ -8,9 +8,10 @@ use segno_core::error::{Diagnose, Kind as ErrorKind};
 use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::{Event, Failure, Seq, Suspension};
 use segno_core::lease::Lease;
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
 use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
+use segno_core::store::Summary;
 use segno_core::store::{Error as StoreError, TrashedSession};
 use segno_core::usage::Usage;
 

@@ -7,7 +7,8 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::{Head, Text};
 use segno_core::lease::{LeaseDecision, Liveness};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
+use segno_core::store::Summary;
 use segno_core::store::{Error as StoreError, Swept, TrashedSession};
 use segno_core::time::Timestamp;
 

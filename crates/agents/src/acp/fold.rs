@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 
 use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener};
-use segno_core::cli_agent::ContextUsage;
 use segno_core::conversation::{
     self, AssistantPart, ConversationItem, ItemContent, Outcome as CallOutcome, Part,
 };
-use segno_core::model::ToolCall;
+use segno_core::tool::ToolCall;
+use segno_core::usage::ContextUsage;
 use segno_core::usage::{Cost, Usage};
 use serde_json::{Value, json};
 

@@ -1,7 +1,8 @@
 //! Request bodies and events of the Messages API.
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
-use segno_core::model::{Call, Message, Part, Reply, Stop, ToolCall};
+use segno_core::model::{Call, Message, Part, Reply, Stop};
+use segno_core::tool::ToolCall;
 use segno_core::usage::Usage;
 use serde_json::{Map, Value, json};
 
@@ -30,7 +31,7 @@ pub(super) fn request(model: &str, inference: &Inference, call: &Call<'_>) -> Va
         }
     }
     if !call.tools.is_empty() {
-        let tool = |tool: &segno_core::model::Tool| {
+        let tool = |tool: &segno_core::tool::Tool| {
             json!({
                 "name": tool.name,
                 "description": tool.description,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
-use segno_core::model::{Call, Message, Part, Reply, Stop, Tool, ToolCall};
+use segno_core::model::{Call, Message, Part, Reply, Stop};
+use segno_core::tool::{Tool, ToolCall};
 use segno_core::usage::Usage;
 use serde_json::{Map, Value, json};
 
@@ -77,7 +78,7 @@ fn part(part: &Part) -> Option<Value> {
     }
 }
 
-fn result(result: &segno_core::model::ToolResult) -> Value {
+fn result(result: &segno_core::tool::ToolResult) -> Value {
     let mut json = json!({"toolUseId": result.id, "content": [{"text": result.output}]});
     // Not all models accept it, and it is optional.
     if result.is_error {
@@ -282,7 +283,7 @@ fn stop_reason(word: &str) -> Result<Stop, Error> {
 #[cfg(test)]
 mod tests {
     use segno_core::digest::Digest;
-    use segno_core::model::ToolResult;
+    use segno_core::tool::ToolResult;
 
     use super::*;
 

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener};
-use segno_core::cli_agent::ContextUsage;
 use segno_core::conversation::{ConversationItem, ItemContent, Thread, Tokens};
 use segno_core::ports::Clock;
+use segno_core::usage::ContextUsage;
 use segno_core::usage::{Cost, Usage};
 use serde_json::Value;
 

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use segno_core::agent::{Answer as AgentAnswer, Error, ErrorKind, Event, Listener};
-use segno_core::cli_agent::ContextUsage;
 use segno_core::conversation::{
     Answer, AssistantPart, ConversationItem, ItemContent, Notice, Outcome, Part,
 };
-use segno_core::model::ToolCall;
+use segno_core::tool::ToolCall;
+use segno_core::usage::ContextUsage;
 use segno_core::usage::Usage;
 use serde_json::{Value, json};
 

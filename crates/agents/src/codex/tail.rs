@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use segno_core::cli_agent::ContextUsage;
+use segno_core::usage::ContextUsage;
 use segno_core::usage::Usage;
 use serde_json::Value;
 

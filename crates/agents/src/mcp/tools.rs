@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use rmcp::model::Tool as McpTool;
-use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::Boxed;
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
+use segno_core::tool::{Tool, ToolCall};
 use serde_json::{Value, json};
 
 use super::sanitize::sanitize;

@@ -1,7 +1,8 @@
 //! Request bodies and events of chat completions.
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
-use segno_core::model::{Call, Message, Part, Reply, Stop, ToolCall};
+use segno_core::model::{Call, Message, Part, Reply, Stop};
+use segno_core::tool::ToolCall;
 use segno_core::usage::Usage;
 use serde_json::{Map, Value, json};
 
@@ -39,7 +40,7 @@ pub(super) fn request(model: &str, inference: &Inference, vendor: bool, call: &C
         body[key] = limit.into();
     }
     if !call.tools.is_empty() {
-        let tool = |tool: &segno_core::model::Tool| {
+        let tool = |tool: &segno_core::tool::Tool| {
             json!({
                 "type": "function",
                 "function": {

@@ -14,9 +14,9 @@ pub(crate) mod workspace_files;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
+use segno_core::tool::{Tool, ToolCall};
 use serde_json::{Value, json};
 
 use crate::command::Launch;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::{Boxed, Disk};
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
+use segno_core::tool::{Tool, ToolCall};
 use serde_json::json;
 
 /// The longest file of a skill, in bytes.

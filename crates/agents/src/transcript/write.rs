@@ -7,8 +7,8 @@ use std::io::{self, Write};
 
 use segno_core::conversation::turns::{Loss, Losses, ModelPart, Turn, turns};
 use segno_core::conversation::{Answer, ConversationItem, Image, Origin, Part, Tokens, plain_text};
-use segno_core::model::ToolCall;
 use segno_core::time::Timestamp;
+use segno_core::tool::ToolCall;
 use serde::Serialize;
 use serde_json::Value;
 

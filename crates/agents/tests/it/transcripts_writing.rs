@@ -4,13 +4,14 @@ use std::io;
 
 use proptest::prelude::*;
 use segno_agents::transcript::{Target, TranscriptFormat, Written};
-use segno_core::conversation::messages::to_messages;
 use segno_core::conversation::turns::{Loss, Losses, turns};
 use segno_core::conversation::{
     Answer, AssistantPart, Branch, ConversationItem, Image, ItemContent, Origin, Outcome, Part,
 };
-use segno_core::model::{Message, ToolCall};
+use segno_core::model::Message;
+use segno_core::model::messages::to_messages;
 use segno_core::time::Timestamp;
+use segno_core::tool::ToolCall;
 use serde_json::json;
 
 use crate::transcripts_reading::{golden, one, read};

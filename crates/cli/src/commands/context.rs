@@ -6,7 +6,7 @@ use std::process::{Command as Program, ExitCode};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use segno_core::ports::Access;
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 use segno_engine::Env;
 use segno_engine::resume_context::{self, Section};
 use serde_json::json;

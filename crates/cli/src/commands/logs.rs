@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, JournalEvent};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
+use segno_core::store::Summary;
 use segno_engine::{Env, history, lease, sessions};
 
 use crate::context::{Context, Persistence, workspace};

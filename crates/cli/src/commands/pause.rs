@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use segno_core::journal::StopMode;
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
+use segno_core::store::Summary;
 use segno_engine::pause::{self, Paused, Request};
 use segno_engine::{Env, history, sessions, work};
 use serde_json::json;

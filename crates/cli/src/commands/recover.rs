@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 use segno_engine::recover::{self, Recovered};
 use segno_engine::{Env, sessions};
 use serde_json::json;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use segno_agents::program::Permissions;
 use segno_core::resume::Strategy;
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 use segno_engine::drift::OnDrift;
 use segno_engine::fork::{self, TargetFolder};
 use segno_engine::resume::{OnLimit, Options};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::Boxed;
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
+use segno_core::tool::{Tool, ToolCall};
 use segno_engine::spec::{self, Fault};
 use serde_json::{Value, json};
 

@@ -1,15 +1,17 @@
 //! The stable formats of `--json`. `docs/formats/json.md` describes them. Adding a field is
 //! allowed; changing or removing one needs a new `v`.
 
-use segno_core::cli_agent::{CliAgentKind, ContextUsage};
+use segno_core::cli_agent::CliAgentKind;
+use segno_core::handoff::{Handoff, NoteContent, NoteList};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Suspension, Text};
-use segno_core::note::{Handoff, NoteContent, NoteList};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
 use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::store::Finding;
+use segno_core::store::Summary;
 use segno_core::time::Timestamp;
+use segno_core::usage::ContextUsage;
 use segno_core::usage::{Cost, Usage};
 use segno_engine::Outcome;
 use segno_engine::adopt::{self, Adopted};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 use segno_engine::fork::ForkPlan;
 use segno_engine::plan::{CliAgentPlan, Continuation, Estimate, Plan, StepPlan};
 use segno_engine::reconcile;

@@ -8,8 +8,8 @@ use super::{
     AssistantPart, Branch, ConversationItem, ItemContent, Origin, Thread, Tokens, plain_text,
 };
 use crate::digest::Digest;
-use crate::model::ToolCall;
 use crate::time::Timestamp;
+use crate::tool::ToolCall;
 
 /// How many unanswered calls are listed; further calls are only counted.
 const LISTED_CALLS: usize = 1024;

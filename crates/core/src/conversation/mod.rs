@@ -10,7 +10,6 @@
 //! - [`messages`] converts items to the messages of an API model, and back.
 
 pub mod analysis;
-pub mod messages;
 pub mod turns;
 
 use std::ops::{Add, AddAssign};
@@ -18,8 +17,8 @@ use std::ops::{Add, AddAssign};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::digest::Digest;
-use crate::model::ToolCall;
 use crate::time::Timestamp;
+use crate::tool::ToolCall;
 use crate::usage::{Cost, Usage};
 
 /// The result of a tool call without one, for formats that do not allow unanswered calls.

@@ -13,8 +13,8 @@ use super::{
     Answer, AssistantPart, Branch, ConversationItem, ItemContent, Origin, Outcome, Part, Thread,
     Tokens, UNKNOWN_OUTCOME, plain_text,
 };
-use crate::model::ToolCall;
 use crate::time::Timestamp;
+use crate::tool::ToolCall;
 
 /// A turn of one side.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,15 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, Seq};
 use crate::checkpoint::Trigger;
-use crate::cli_agent::{CliAgentKind, ContextUsage};
+use crate::cli_agent::CliAgentKind;
 use crate::digest::Digest;
 use crate::id::{CheckpointId, Name, SessionId};
 use crate::note::{NoteId, Source, WrittenNote};
 use crate::resume::Strategy;
-use crate::session::{Kind, Status, words};
+use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
+use crate::usage::ContextUsage;
 use crate::usage::Usage;
+use crate::words::words;
 
 /// Text that is stored inline, or in the blob store if it is long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

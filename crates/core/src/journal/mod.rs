@@ -8,10 +8,6 @@
 mod chain;
 mod event;
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 pub use chain::{Broken, Head, Record};
 pub use event::{
     AgentMessages, ArtifactWritten, ChatCleared, ChatOpened, ConversationCompacted,
@@ -24,49 +20,8 @@ pub use event::{
 };
 
 use crate::digest::Digest;
+pub use crate::id::{Run, Seq};
 use crate::time::Timestamp;
-
-/// An event's position in its journal, from 1, without gaps.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Seq(pub u64);
-
-/// The number of a run, from 1. It is also the fencing epoch: the store refuses a write that carries a
-/// run older than the newest granted one (P3).
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Run(pub u64);
-
-impl Seq {
-    /// The next position.
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
-
-impl Run {
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
-
-impl fmt::Display for Seq {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// An event with its position in the journal.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::session::words;
+use crate::words::words;
 
 words! {
     /// The kinds of notes that have ids.

@@ -4,17 +4,13 @@
 //! a test result. Each note records its author and its source, so that what a user said is never mixed
 //! up with what a rule found or a model concluded. [`Handoff`] is the fold of all notes.
 
-mod handoff;
 mod id;
-mod reader;
 
 use serde::{Deserialize, Serialize};
 
-use crate::session::words;
+use crate::words::words;
 
-pub use handoff::{Handoff, NoteContent, NoteList, StoredNote};
 pub use id::{NoteId, NoteKind};
-pub use reader::{FoundNotes, NoteExtractor};
 
 /// The maximum length of a note's text, in characters. Longer text is evidence and stays in the
 /// conversation.

@@ -16,17 +16,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli_agent::{CliAgentKind, ContextUsage};
+use crate::cli_agent::CliAgentKind;
 use crate::digest::Digest;
+use crate::handoff::Handoff;
 use crate::id::{CheckpointId, Name, SessionId};
 use crate::journal::{
     ConversationCompacted, Event, Failure, Head, JournalEvent, Limit, ModelReplied, Run, Seq,
     SessionMoved, StepFailed, Suspension, Text, WorkspaceStatusRecorded,
 };
-use crate::note::Handoff;
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
+use crate::usage::ContextUsage;
 use crate::usage::Usage;
 
 pub use chat::Chat;

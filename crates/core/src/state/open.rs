@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli_agent::{CliAgentKind, ContextUsage};
+use crate::cli_agent::CliAgentKind;
 use crate::journal::{Failure, Seq, Suspension};
 use crate::resume::Strategy;
 use crate::time::Timestamp;
+use crate::usage::ContextUsage;
 
 /// A step that was started and is not finished.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -17,9 +17,9 @@ use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Run};
-use segno_core::session::Summary;
 use segno_core::state::{self, State};
 use segno_core::store::Error as StoreError;
+use segno_core::store::Summary;
 use segno_core::time::Timestamp;
 use segno_core::transcript::{Transcript, TranscriptInfo, Transcripts};
 

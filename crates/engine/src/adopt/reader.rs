@@ -1,10 +1,10 @@
 //! Reads a transcript portion by portion, and appends its messages to the journal.
 
-use segno_core::cli_agent::ContextUsage;
 use segno_core::conversation::analysis::Analysis;
 use segno_core::conversation::{ConversationItem, ItemContent};
 use segno_core::journal::{AgentMessages, Event};
 use segno_core::transcript::{Portion, Transcript};
+use segno_core::usage::ContextUsage;
 use segno_core::usage::Usage;
 
 use super::draft::{Draft, step};

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use segno_core::bundle::Bundle;
 use segno_core::journal::{Event, Head, JournalEvent, Text};
-use segno_core::model::{Part, ToolCall};
+use segno_core::model::Part;
 use segno_core::step::Path;
+use segno_core::tool::ToolCall;
 use serde::Serialize;
 use serde_json::Value;
 

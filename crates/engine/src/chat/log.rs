@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use segno_core::conversation::messages::{from_messages, to_messages};
 use segno_core::conversation::{
     AssistantPart, ConversationItem, ItemContent, Origin, Part, Thread,
 };
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Head, Seq, Text};
-use segno_core::model::{Message, Part as Piece, ToolResult};
+use segno_core::model::messages::{from_messages, to_messages};
+use segno_core::model::{Message, Part as Piece};
 use segno_core::resume::Strategy;
 use segno_core::step::Path;
+use segno_core::tool::ToolResult;
 
 use crate::env::Env;
 use crate::error::Error;

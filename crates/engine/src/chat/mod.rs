@@ -31,9 +31,10 @@ use std::sync::{Arc, Mutex};
 
 use segno_core::error::{Diagnose, Kind as Sort};
 use segno_core::journal::{Ending, ExchangeEnded, Head, InFlight, Run};
-use segno_core::session::{Kind, Status, Summary};
+use segno_core::session::{Kind, Status};
 use segno_core::state::{Chat, State};
 use segno_core::step::Path;
+use segno_core::store::Summary;
 
 use crate::drift::OnDrift;
 use crate::env::Env;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use segno_core::journal::{ChatCleared, Event, Head, Run, RunEnded, StopMode, StopRequested};
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
 use segno_core::store::InboxMessage;
+use segno_core::store::Summary;
 
 use super::{Audience, is_chat, release_on_error};
 use crate::env::Env;

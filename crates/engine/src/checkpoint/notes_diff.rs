@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use segno_core::checkpoint::Manifest;
+use segno_core::handoff::{Handoff, NoteList, StoredNote};
 use segno_core::journal::{Head, Seq};
-use segno_core::note::{Handoff, Note, NoteId, NoteList, StoredNote};
+use segno_core::note::{Note, NoteId};
 use segno_core::snapshot::ChangeKind;
 use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;

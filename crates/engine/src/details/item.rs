@@ -1,8 +1,9 @@
 //! The items of a page.
 
 use segno_core::checkpoint::Repository;
+use segno_core::handoff::{NoteList, StoredNote};
 use segno_core::journal::{Event, JournalEvent, Seq, WorkspaceStatusRecorded};
-use segno_core::note::{self, Note, NoteId, NoteList, Source};
+use segno_core::note::{Note, NoteId, Source};
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::step::Path;
 use segno_core::time::Timestamp;
@@ -93,7 +94,7 @@ pub(super) fn note_items<T: Clone>(list: &NoteList<T>, content: fn(T) -> Note) -
     list.active().map(|kept| note_item(kept, content)).collect()
 }
 
-pub(super) fn note_item<T: Clone>(kept: &note::StoredNote<T>, content: fn(T) -> Note) -> Item {
+pub(super) fn note_item<T: Clone>(kept: &StoredNote<T>, content: fn(T) -> Note) -> Item {
     Item::Note(NoteItem {
         note: kept.id,
         at: kept.at,

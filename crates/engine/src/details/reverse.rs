@@ -1,7 +1,7 @@
 //! Reads a journal backwards, as far as one page needs it.
 
 use segno_core::journal::{Head, JournalEvent, Seq};
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 
 use super::{Cursor, Item, Page, PageBudget};
 use crate::env::Env;

@@ -6,10 +6,10 @@ use std::fmt::Write;
 use segno_core::conversation::{
     AssistantPart, ConversationItem, ItemContent, Origin, Outcome, plain_text,
 };
+use segno_core::handoff::Handoff;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Seq, Text};
 use segno_core::model::Part;
-use segno_core::note::Handoff;
 use segno_core::state::State;
 
 use crate::context::Fence;

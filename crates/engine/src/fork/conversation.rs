@@ -9,9 +9,9 @@ use segno_core::cli_agent::{self, Health, TranscriptCopy};
 use segno_core::digest::Digest;
 use segno_core::journal::ConversationOpened;
 use segno_core::lease::LeaseDecision;
-use segno_core::session::Summary;
 use segno_core::state::NativeConversation;
 use segno_core::step::Path;
+use segno_core::store::Summary;
 
 use super::ForkPoint;
 use super::source::SourceState;

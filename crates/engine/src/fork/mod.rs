@@ -20,9 +20,9 @@ use segno_core::checkpoint::{Manifest, Trigger};
 use segno_core::id::{CheckpointId, Name};
 use segno_core::journal::{Event, SessionCreated, SessionForked};
 use segno_core::lease::Owner;
-use segno_core::session::Summary;
 use segno_core::snapshot::{Progress, Restored};
 use segno_core::store::Error as StoreError;
+use segno_core::store::Summary;
 use segno_core::usage::Usage;
 
 use crate::env::Env;

@@ -6,9 +6,9 @@ use segno_core::checkpoint::{Manifest, Position};
 use segno_core::journal::{
     ConversationOpened, Event, Head, JournalEvent, NotesWritten, Seq, SessionCreated, Text,
 };
-use segno_core::session::Summary;
 use segno_core::state::{Created, FinishedSteps, State};
 use segno_core::step::Path;
+use segno_core::store::Summary;
 
 use super::ForkPoint;
 use super::conversation::ForkedConversation;

@@ -5,9 +5,9 @@ use std::path::{Component, Path, PathBuf};
 
 use segno_core::checkpoint::Manifest;
 use segno_core::id::Name;
-use segno_core::session::Summary;
 use segno_core::snapshot::{Change, ChangeKind, Progress, Restored};
 use segno_core::store::Error as StoreError;
+use segno_core::store::Summary;
 
 use super::{ForkPoint, TargetFolder};
 use crate::checkpoint::{self, RestoreOutcome};

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use segno_core::note::{Handoff, Note, NoteContent, NoteId, NoteList};
-use segno_core::session::Summary;
+use segno_core::handoff::{Handoff, NoteContent, NoteList};
+use segno_core::note::{Note, NoteId};
 use segno_core::store::InboxMessage;
+use segno_core::store::Summary;
 
 use super::{Author, Change, Recorded, record, to_message};
 use crate::env::Env;

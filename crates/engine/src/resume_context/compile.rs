@@ -2,11 +2,9 @@
 
 use std::fmt::Write;
 
+use segno_core::handoff::{Handoff, NoteContent, NoteList, StoredNote};
 use segno_core::journal::Seq;
-use segno_core::note::{
-    Decision, ErrorNote, Feedback, Handoff, NoteContent, NoteList, Progress, Source, StoredNote,
-    Tests, Todo,
-};
+use segno_core::note::{Decision, ErrorNote, Feedback, Progress, Source, Tests, Todo};
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::usage::Usage;
 

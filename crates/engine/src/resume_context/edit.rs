@@ -1,7 +1,7 @@
 //! Replaces the compiled resume context with the user's text.
 
 use segno_core::journal::ResumeContextEdited;
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 
 use super::{BYTES_PER_TOKEN, MAX_TOKENS};
 use crate::between_runs::BetweenRuns;

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path as Folder;
 
+use segno_core::handoff::Handoff;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, NotesWritten};
-use segno_core::note::{Feedback, Handoff, Note, Severity, Source};
-use segno_core::session::{Status, Summary};
+use segno_core::note::{Feedback, Note, Severity, Source};
+use segno_core::session::Status;
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{self, FinishedSteps, State};
 use segno_core::step::Path;
+use segno_core::store::Summary;
 use segno_core::usage::Usage;
 
 use super::{ContextInput, MAX_TOKENS, ResumeContext, Task, TaskStatus, compile};

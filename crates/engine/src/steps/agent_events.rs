@@ -8,10 +8,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use segno_core::agent::{Event as AgentEvent, Listener};
-use segno_core::cli_agent::ContextUsage;
 use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thread};
 use segno_core::journal::{AgentMessages, ConversationOpened};
 use segno_core::step::Path;
+use segno_core::usage::ContextUsage;
 use segno_core::usage::{Price, Usage};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use segno_core::cli_agent::{self, CliAgent};
 use segno_core::conversation::ConversationItem;
 use segno_core::conversation::analysis::Unanswered;
-use segno_core::conversation::messages::to_messages;
 use segno_core::conversation::turns::Loss;
 use segno_core::model::Message;
+use segno_core::model::messages::to_messages;
 use segno_core::resume::{Strategy, choose_strategy};
 use segno_core::state::NativeConversation;
 

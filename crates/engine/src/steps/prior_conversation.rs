@@ -3,12 +3,13 @@
 
 use segno_core::cli_agent::TranscriptState;
 use segno_core::conversation::analysis::{Analysis, Unanswered};
-use segno_core::conversation::messages::from_messages;
 use segno_core::conversation::{ConversationItem, ItemContent};
 use segno_core::journal::{Event, Seq};
-use segno_core::model::{Message, ToolResult};
+use segno_core::model::Message;
+use segno_core::model::messages::from_messages;
 use segno_core::resume::Strategy;
 use segno_core::state::State;
+use segno_core::tool::ToolResult;
 
 use super::Runner;
 use super::run_model_loop::StepError;
@@ -318,7 +319,7 @@ pub(super) fn missing_entries(
 pub(super) mod tests {
     use segno_core::cli_agent::Health;
     use segno_core::conversation::{Answer, AssistantPart, Outcome};
-    use segno_core::model::ToolCall;
+    use segno_core::tool::ToolCall;
     use serde_json::Value;
 
     use super::*;

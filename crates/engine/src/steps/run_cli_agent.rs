@@ -6,11 +6,12 @@
 //! one is tried.
 
 use segno_core::agent::{self, Answer, ErrorKind, Event as AgentEvent, Listener, Request};
-use segno_core::cli_agent::{self, CliAgent, ContextUsage, ConversationMode};
+use segno_core::cli_agent::{self, CliAgent, ConversationMode};
 use segno_core::conversation::{ConversationItem, ItemContent, Origin, Part};
 use segno_core::journal::{ConversationOpened, Seq};
 use segno_core::resume::{Plan, Strategy, choose_strategy};
 use segno_core::state::{AttemptStatus, OpenStep, State};
+use segno_core::usage::ContextUsage;
 use segno_core::usage::{Cost, Usage};
 
 use super::Runner;

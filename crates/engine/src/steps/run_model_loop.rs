@@ -10,8 +10,9 @@ use std::fmt::Write;
 use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::journal::{Event, ModelReplied, Seq, ToolFinished, ToolStarted};
-use segno_core::model::{Call, Message, Model, Part, Reply, Stop, Tool, ToolCall, ToolResult};
+use segno_core::model::{Call, Message, Model, Part, Reply, Stop};
 use segno_core::tool::EffectClass;
+use segno_core::tool::{Tool, ToolCall, ToolResult};
 use segno_core::usage::Usage;
 
 use super::Runner;

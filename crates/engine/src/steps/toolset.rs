@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use segno_core::model::{Tool, ToolCall};
 use segno_core::tool::{EffectClass, Tools};
+use segno_core::tool::{Tool, ToolCall};
 
 /// The longest tool name that providers accept.
 const MAX_NAME: usize = 64;

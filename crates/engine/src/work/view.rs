@@ -1,9 +1,10 @@
 //! The progress of a session that works through a plan, computed from its journal only.
 
 use segno_core::id::SessionId;
-use segno_core::session::{Status as SessionStatus, Summary};
+use segno_core::session::Status as SessionStatus;
 use segno_core::state::{AttemptStatus, FinishedSteps, State};
 use segno_core::step::Path;
+use segno_core::store::Summary;
 use segno_core::usage::Usage;
 
 use super::checklist::{self, Checklist};

@@ -11,7 +11,7 @@ use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Text};
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::redact::Redactor;
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 use segno_engine::resume::{OnLimit, Options, resume};
 use segno_engine::spec::Provider;
 use segno_engine::start::{Request, start};

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use segno_core::agent::{self, Listener};
 use segno_core::journal::StopMode;
-use segno_core::model::{Call, Message, Model, Part, Reply, Stop, Tool, ToolCall};
+use segno_core::model::{Call, Message, Model, Part, Reply, Stop};
 use segno_core::ports::Boxed;
 use segno_core::session::Status;
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
+use segno_core::tool::{Tool, ToolCall};
 use segno_core::usage::Usage;
 use segno_engine::resume::{Options, resume};
 use segno_engine::spec::Provider;

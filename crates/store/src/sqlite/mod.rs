@@ -28,8 +28,8 @@ use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::{Access, Clock};
-use segno_core::session::Summary;
 use segno_core::step::Path;
+use segno_core::store::Summary;
 use segno_core::store::{
     Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Finding, Inbox,
     InboxMessage, Journal, Leases, NewSession, Reply, Sessions, Swept, Trash, TrashedSession,

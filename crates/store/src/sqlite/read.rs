@@ -9,8 +9,8 @@ use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Broken, Event, Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::Lease;
-use segno_core::session::Summary;
 use segno_core::step::Path;
+use segno_core::store::Summary;
 use segno_core::store::{CachedState, Error, InboxMessage, TrashedSession};
 use segno_core::time::Timestamp;
 

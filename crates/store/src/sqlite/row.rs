@@ -7,8 +7,9 @@ use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Head, Run, Seq};
 use segno_core::lease::{Lease, Owner};
-use segno_core::session::{Kind, Status, Summary};
+use segno_core::session::{Kind, Status};
 use segno_core::store::Error;
+use segno_core::store::Summary;
 use segno_core::time::Timestamp;
 
 /// The checksum of a row's fields: their types and bytes, in order.

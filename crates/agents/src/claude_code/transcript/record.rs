@@ -4,7 +4,7 @@ use segno_core::conversation::{
     Answer, AssistantPart, ConversationItem, Image, ItemContent, Notice, Origin, Outcome, Part,
     Thread, Tokens,
 };
-use segno_core::model::ToolCall;
+use segno_core::tool::ToolCall;
 use serde_json::Value;
 
 use crate::transcript::{Facts, Object, ParsedRecord, parse_timestamp, text};

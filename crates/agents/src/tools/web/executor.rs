@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
-use segno_core::model::{Tool, ToolCall};
 use segno_core::ports::Boxed;
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
+use segno_core::tool::{Tool, ToolCall};
 use serde_json::{Value, json};
 
 use super::client::{HttpRequest, Redirects, Web, parse_url};

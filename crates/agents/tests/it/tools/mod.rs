@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use segno_agents::{BuiltinTools, NetworkPolicy, Search, ToolDeps, Web};
-use segno_core::model::ToolCall;
 use segno_core::ports::{Access, Boxed, Clock, Disk};
 use segno_core::time::Timestamp;
+use segno_core::tool::ToolCall;
 use segno_core::tool::Tools;
 use serde_json::Value;
 use tokio::sync::Notify;

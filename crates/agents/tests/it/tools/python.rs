@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_agents::BuiltinTools;
-use segno_core::model::ToolCall;
+use segno_core::tool::ToolCall;
 use segno_core::tool::Tools;
 use serde_json::{Value, json};
 

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use segno_agents::program::Permissions;
 use segno_core::id::Name;
-use segno_core::session::{Kind, Summary};
+use segno_core::session::Kind;
+use segno_core::store::Summary;
 use segno_engine::chat::{self, Audience, ChatAgent, Effect, MAX_MESSAGE_BYTES, NewChat};
 use segno_engine::resume::Options;
 use segno_engine::{Env, Outcome, sessions};

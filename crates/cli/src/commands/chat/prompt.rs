@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::journal::StopMode;
-use segno_core::session::{Status, Summary};
+use segno_core::session::Status;
+use segno_core::store::Summary;
 use segno_core::time::format_duration;
 use segno_engine::chat::{self, Audience, Effect, Limits, NewChat};
 use segno_engine::resume::Options;

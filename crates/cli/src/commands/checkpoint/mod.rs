@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use segno_core::checkpoint::Manifest;
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 use segno_engine::{Env, Error, sessions};
 use serde_json::{Value, json};
 

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use segno_core::id::Name;
 use segno_core::note::Source;
-use segno_core::session::Summary;
 use segno_core::step::Path;
+use segno_core::store::Summary;
 use segno_engine::notes::{self, Author, Change, Recorded};
 use segno_engine::{Env, sessions};
 use serde_json::json;

@@ -1,7 +1,8 @@
 //! Notes, prepared for tables and JSON.
 
+use segno_core::handoff::{Handoff, StoredNote};
 use segno_core::journal::Seq;
-use segno_core::note::{Files, Handoff, Note, NoteId, Source, StoredNote};
+use segno_core::note::{Files, Note, NoteId, Source};
 use segno_core::step::Path;
 use segno_core::time::Timestamp;
 use serde_json::{Value, json};

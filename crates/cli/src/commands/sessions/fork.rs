@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use segno_core::id::Name;
-use segno_core::session::Summary;
+use segno_core::store::Summary;
 use segno_engine::fork::{self, ForkPoint, Forked, Request, TargetFolder};
 use segno_engine::resume::{self, Options};
 use segno_engine::{Env, checkpoint, sessions};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use segno_agents::mcp::{ConnectionConfig, Limits, Transport};
 use segno_agents::{Client, Launch, Mcp, McpServer};
-use segno_core::model::ToolCall;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
+use segno_core::tool::ToolCall;
 use segno_core::tool::{EffectClass, Tools};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Extracts notes from a conversation by rules.
 //!
-//! A [`Reader`] receives a conversation item by item and finds what needs no model: results of test
+//! A [`NoteExtractor`] receives a conversation item by item and finds what needs no model: results of test
 //! runs, failures and whether they were fixed since, the agent's todo list, and written files. It trusts
 //! only the results of tool calls that do such things: a displayed file that looks like test output does
 //! not count. Its memory is bounded for any input, and it starts from the notes of an earlier reader.
@@ -19,11 +19,12 @@ use open_error::OpenErrors;
 use runner::{Runner, Verdict, View};
 use todo::Tasks;
 
-use super::{Files, Handoff, Note, Phase, Source, Tests, Todo, Todos, WrittenNote};
-use crate::conversation::{
+use segno_core::conversation::{
     Answer, AssistantPart, Branch, ConversationItem, ItemContent, Outcome, Thread, plain_text,
 };
-use crate::model::ToolCall;
+use segno_core::handoff::Handoff;
+use segno_core::note::{Files, Note, Phase, Source, Tests, Todo, Todos, WrittenNote};
+use segno_core::tool::ToolCall;
 
 /// How many calls may be without a result at a time.
 const OPEN: usize = 200;
@@ -290,7 +291,7 @@ fn written(note: Note, call: Option<String>) -> WrittenNote {
 }
 
 fn error(
-    (source, open_error): (Source, super::ErrorNote),
+    (source, open_error): (Source, segno_core::note::ErrorNote),
     call: Option<String>,
 ) -> (Source, WrittenNote) {
     (source, written(Note::Error(open_error), call))

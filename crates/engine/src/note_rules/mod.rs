@@ -3,15 +3,19 @@
 //! The notes are in the same commit as the entries that they were extracted from, so that a kill
 //! cannot separate them.
 
+mod extractor;
+
 use segno_core::conversation::{self, AssistantPart, ConversationItem, ItemContent, Outcome};
+use segno_core::handoff::Handoff;
 use segno_core::journal::{Event, NotesWritten};
-use segno_core::model::{ToolCall, ToolResult};
-use segno_core::note::{Handoff, NoteExtractor, Source, WrittenNote};
+use segno_core::note::{Source, WrittenNote};
 use segno_core::step::Path;
+use segno_core::tool::{ToolCall, ToolResult};
 use segno_core::usage::Usage;
 
 use crate::env::Env;
 use crate::notes;
+pub use extractor::{FoundNotes, NoteExtractor};
 
 /// The author of notes that no agent wrote in a form of its own.
 const RULES: &str = "segno";

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
+use crate::journal::{NoteWithdrawn, NotesWritten, Seq, StepFailed, StepFinished};
+use crate::note::{
     Decision, ErrorNote, Feedback, Note, NoteId, NoteKind, Progress, Resolution, Source, Tests,
     Todo, Todos, WrittenNote,
 };
-use crate::journal::{NoteWithdrawn, NotesWritten, Seq, StepFailed, StepFinished};
 use crate::step::Path;
 use crate::time::Timestamp;
 use crate::usage::Usage;
@@ -543,7 +543,7 @@ mod tests {
             add(
                 &mut handoff,
                 Source::Rule,
-                vec![Note::Files(super::super::Files { paths })],
+                vec![Note::Files(crate::note::Files { paths })],
             );
         }
         assert_eq!(handoff.errors.notes.len(), MAX_NOTES);

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use super::output::{cut, error_excerpt};
-use crate::note::{ErrorNote, Handoff, NoteContent, Resolution, Source};
+use segno_core::handoff::{Handoff, NoteContent};
+use segno_core::note::{ErrorNote, Resolution, Source};
 
 /// How many errors are tracked at a time.
 const MAX_ERRORS: usize = 100;

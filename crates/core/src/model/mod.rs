@@ -4,11 +4,14 @@
 //! sends the whole conversation, runs the requested tools and stores both. So a crash loses at most the
 //! one call in flight.
 
+pub mod messages;
+
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Error, Listener};
 use crate::digest::Digest;
 use crate::ports::Boxed;
+use crate::tool::{Tool, ToolCall, ToolResult};
 use crate::usage::Usage;
 
 /// One call of a model.
@@ -57,36 +60,6 @@ pub enum Part {
         /// The part as it was received.
         value: serde_json::Value,
     },
-}
-
-/// A tool call that a model requests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ToolCall {
-    /// The call's id.
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    pub input: serde_json::Value,
-}
-
-/// The result of a tool call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ToolResult {
-    /// The call's id.
-    pub id: String,
-    pub output: String,
-    pub is_error: bool,
-}
-
-/// A tool that a model may request.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tool {
-    pub name: String,
-    pub description: String,
-    /// The JSON schema of the tool's input.
-    pub schema: serde_json::Value,
 }
 
 /// A model's reply.

@@ -2,11 +2,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::Part;
-use crate::journal::{NotesWritten, Seq};
-use crate::note::{MAX_ITEMS, MAX_TEXT, Progress, Resolution};
-use crate::time::Timestamp;
-use crate::usage::Usage;
+use segno_core::conversation::Part;
+use segno_core::journal::{NotesWritten, Seq};
+use segno_core::note::{MAX_ITEMS, MAX_TEXT, Progress, Resolution};
+use segno_core::time::Timestamp;
+use segno_core::usage::Usage;
 
 fn call(id: &str, name: &str, input: Value) -> ConversationItem {
     ConversationItem::new(ItemContent::Assistant {

@@ -1,10 +1,11 @@
 //! Converts a conversation to the messages of an API model, and back.
 
-use super::turns::{Loss, Losses, ModelPart, Turn, turns};
-use super::{
+use crate::conversation::turns::{Loss, Losses, ModelPart, Turn, turns};
+use crate::conversation::{
     Answer, AssistantPart, ConversationItem, ItemContent, Origin, Outcome, Part, plain_text,
 };
-use crate::model::{self, Message, ToolResult};
+use crate::model::{self, Message};
+use crate::tool::ToolResult;
 
 /// Converts to messages; also returns what was lost.
 pub fn to_messages(entries: &[ConversationItem]) -> (Vec<Message>, Losses) {
@@ -119,7 +120,7 @@ impl From<&ToolResult> for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ToolCall;
+    use crate::tool::ToolCall;
     use serde_json::json;
 
     #[test]

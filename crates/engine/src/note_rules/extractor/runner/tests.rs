@@ -1,6 +1,6 @@
 use super::*;
-use crate::note::reader::output::plain;
-use crate::note::reader::shell::commands;
+use crate::note_rules::extractor::output::plain;
+use crate::note_rules::extractor::shell::commands;
 
 macro_rules! golden {
     ($name:literal) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::note::{MAX_ITEMS, Progress, Todo, Todos};
+use segno_core::note::{MAX_ITEMS, Progress, Todo, Todos};
 
 use super::output::cut;
 

@@ -6,8 +6,8 @@ use super::output::cut;
 use super::runner::{Runner, View};
 use super::shell::{self, Simple, Then};
 use super::todo::{self, Change};
-use crate::model::ToolCall;
-use crate::note::{MAX_ITEMS, Todo};
+use segno_core::note::{MAX_ITEMS, Todo};
+use segno_core::tool::ToolCall;
 
 /// The maximum length of a subject, command or path.
 const SUBJECT: usize = 300;

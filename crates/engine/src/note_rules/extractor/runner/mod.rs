@@ -12,7 +12,7 @@ mod vitest;
 
 use super::output::cut;
 use super::shell::Simple;
-use crate::note::MAX_ITEMS;
+use segno_core::note::MAX_ITEMS;
 
 /// How many summary lines are stored, and how long each may be.
 const LINES: usize = 3;
