@@ -7,13 +7,13 @@ use std::sync::Arc;
 use segno_agents::SegnoMcpServer;
 use segno_agents::program::Permissions;
 use segno_core::ports::{Clock, Disk};
-use segno_core::redact::Redactor;
 use segno_core::snapshot::{NoSnapshots, Snapshots};
 use segno_core::store::Store;
 use segno_engine::remote::RemoteConfig;
 use segno_engine::spec::Workflow;
 use segno_engine::start::read_spec;
 use segno_engine::{Env, NoHuman};
+use segno_secrets::redact::Redactor;
 use segno_store::{EncryptedRemote, Home, LocalDisk, Memory, ObjectRemote, Sqlite};
 
 use crate::config::{self, Config};

@@ -1,9 +1,9 @@
 //! Errors as users see them, and the exit code of each.
 
 use segno_core::error::{Diagnose, Kind};
-use segno_core::redact::Redactor;
 use segno_core::session::Status;
 use segno_engine::chat;
+use segno_secrets::redact::Redactor;
 use serde_json::json;
 
 use crate::output::{json_line, stderr_line, text};

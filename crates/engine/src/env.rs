@@ -10,13 +10,13 @@ use segno_core::journal::{Event, RunStarted};
 use segno_core::lease::Processes;
 use segno_core::model::Model;
 use segno_core::ports::{Boxed, Clock, Disk, Random};
-use segno_core::redact::Redactor;
 use segno_core::snapshot::Snapshots;
 use segno_core::store::Store;
 use segno_core::tool::Tools;
 use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
 use segno_core::worktree::Worktrees;
+use segno_secrets::redact::Redactor;
 
 use crate::error::Error;
 use crate::remote::RemoteConfig;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::{StopMode, StopRequested};
-use segno_core::redact::Redactor;
 use segno_core::session::Status;
+use segno_secrets::redact::Redactor;
 use tokio::sync::watch;
 
 /// Why a run should stop.

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use segno_core::cipher::{Cipher, DecryptError, FRAME, FileKey, HEADER, MAGIC, TAG};
+use segno_secrets::cipher::{Cipher, DecryptError, FRAME, FileKey, HEADER, MAGIC, TAG};
 
 use crate::files::{self, Draft, SyncedDraft};
 use crate::machine::random_bytes;

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use segno_core::cipher::DecryptError;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
+use segno_secrets::cipher::DecryptError;
 
 use crate::archive::Measure;
 

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, flock, utimensat,
 };
-use segno_core::cipher::Cipher;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::time::Timestamp;
+use segno_secrets::cipher::Cipher;
 
 use crate::delta::{self, Changes, Stored};
 use crate::encrypted_file::EncryptedFiles;

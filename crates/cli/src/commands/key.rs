@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use segno_core::cipher::Cipher;
-use segno_core::key::KeyFile;
 use segno_core::ports::{Access, Disk, Random};
+use segno_secrets::cipher::Cipher;
+use segno_secrets::key::KeyFile;
 use segno_store::LocalDisk;
 use serde_json::json;
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-use segno_core::cipher::Cipher;
 use segno_core::error::{Diagnose, Kind};
-use segno_core::key::KeyFile;
 use segno_core::ports::Disk;
+use segno_secrets::cipher::Cipher;
+use segno_secrets::key::KeyFile;
 use segno_store::LocalDisk;
 
 use crate::output::{prompt, stderr_line};

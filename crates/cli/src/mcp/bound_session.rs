@@ -5,11 +5,11 @@ use std::sync::Arc;
 use segno_core::id::SessionId;
 use segno_core::lease::{Liveness, Owner};
 use segno_core::note::Source;
-use segno_core::redact::Redactor;
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_engine::notes::Author;
 use segno_engine::{Env, sessions};
+use segno_secrets::redact::Redactor;
 use tokio::sync::{Mutex, OnceCell};
 
 use crate::context::{Context, Persistence, own_environment, workspace};

@@ -23,8 +23,8 @@ mod stored_chunks;
 use std::io;
 use std::path::Path;
 
-use segno_core::cipher::DecryptError;
 use segno_core::digest::Digest;
+use segno_secrets::cipher::DecryptError;
 
 use crate::chunk::LONGEST;
 use crate::encrypted_file::EncryptedFiles;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use segno_core::cipher::{Cipher, DecryptError};
 use segno_core::time::Timestamp;
+use segno_secrets::cipher::{Cipher, DecryptError};
 use segno_snapshot::{Error, Request, Restore, SnapshotStore};
 
 use crate::fixture::{FROZEN_CLOCK, Fixture, assert_same, noise, tree_state};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use segno_core::cipher::Cipher;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
+use segno_secrets::cipher::Cipher;
 use segno_snapshot::{Captured, Request, Restore, Restored, SnapshotStore};
 
 /// A clock that advances by a fixed step each time it is read.

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use segno_core::announcement::FOLDER;
-use segno_core::cipher::{Cipher, DecryptError, MAGIC};
 use segno_core::ports::Random;
 use segno_core::remote::{Error, Object, Put, Remote, Reply};
+use segno_secrets::cipher::{Cipher, DecryptError, MAGIC};
 
 /// Finds the key when it is first needed; `None` if announcements are not encrypted.
 pub type FindKey = dyn Fn() -> Result<Option<Cipher>, String> + Send + Sync;

@@ -8,12 +8,12 @@ use segno_core::agent::{self, Answer, Driver, Listener, Request};
 use segno_core::id::SessionId;
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::ports::{Boxed, Clock, Disk};
-use segno_core::redact::Redactor;
 use segno_core::store::Store;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 use segno_engine::spec::Provider;
 use segno_engine::{AgentDriver, Drivers, Env, Error, Observer};
+use segno_secrets::redact::Redactor;
 use segno_store::{Home, LocalDisk, Sqlite};
 
 use super::specimen::LAST_TEXT;

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Ending, Event, JournalEvent};
-use segno_core::redact::Redactor;
 use segno_core::state::State;
 use segno_core::usage::Usage;
 use segno_engine::{Env, Observer};
+use segno_secrets::redact::Redactor;
 
 use crate::output::{progress, stderr_line, stdout_line, text};
 

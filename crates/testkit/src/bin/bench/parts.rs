@@ -6,11 +6,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::ports::{Boxed, Clock};
-use segno_core::redact::Redactor;
 use segno_core::store::{Batch, NewSession};
 use segno_core::time::Timestamp;
 use segno_engine::spec::Provider;
 use segno_engine::{Drivers, Env};
+use segno_secrets::redact::Redactor;
 use segno_store::{Home, LocalDisk, Sqlite};
 use segno_testkit::clock::Seeded;
 use segno_testkit::journal::{JournalBuilder, TTL, owner, step_finished, step_started};
