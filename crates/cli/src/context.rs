@@ -10,10 +10,10 @@ use segno_core::ports::{Clock, Disk};
 use segno_core::snapshot::{NoSnapshots, Snapshots};
 use segno_core::store::Store;
 use segno_engine::remote::RemoteConfig;
-use segno_engine::spec::Workflow;
 use segno_engine::start::read_spec;
 use segno_engine::{Env, NoHuman};
 use segno_secrets::redact::Redactor;
+use segno_spec::Workflow;
 use segno_store::{EncryptedRemote, Home, LocalDisk, Memory, ObjectRemote, Sqlite};
 
 use crate::config::{self, Config};

@@ -19,10 +19,10 @@ use crate::error::Error;
 use crate::history;
 use crate::patterns::Ending;
 use crate::scope::{Scope, TemplateValue};
-use crate::spec::{Artifact, Workflow, checked_artifact_path};
 use crate::steps::Runner;
-use crate::template::Templates;
 use crate::trace::{self, Trace};
+use segno_spec::template::Templates;
+use segno_spec::{Artifact, Workflow, checked_artifact_path};
 
 /// The largest file that is read for comparison, in bytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;

@@ -10,8 +10,8 @@ use segno_core::ports::Clock;
 use segno_core::session::Status;
 use segno_core::time::format_duration;
 
-use crate::spec::PausePolicy;
 use crate::stop::Stop;
+use segno_spec::PausePolicy;
 
 pub(crate) struct AutoPause {
     pauses: PausePolicy,

@@ -13,7 +13,7 @@ use segno_core::state::State;
 use segno_core::usage::Usage;
 
 use crate::error::Error;
-use crate::spec::Budgets;
+use segno_spec::Budgets;
 
 pub(crate) struct Budget {
     limits: Budgets,

@@ -18,8 +18,8 @@ use tokio::task::JoinHandle;
 use crate::env::Env;
 use crate::observe::Observer;
 use crate::retention;
-use crate::spec::Checkpoints;
 use crate::{checkpoint, remote};
+use segno_spec::Checkpoints;
 
 /// How long unreferenced snapshot data stays before it is deleted.
 const GRACE: Duration = Duration::from_hours(24);

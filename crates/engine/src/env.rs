@@ -21,7 +21,7 @@ use segno_secrets::redact::Redactor;
 use crate::error::Error;
 use crate::remote::RemoteConfig;
 use crate::retention::Retention;
-use crate::spec::{Executor, Provider, Server, Skill};
+use segno_spec::{Executor, Provider, Server, Skill};
 
 /// The adapters that the command line (or a test) provides.
 #[derive(Clone)]

@@ -12,8 +12,8 @@ use tokio::sync::Mutex;
 
 use crate::artifacts;
 use crate::error::Error;
-use crate::spec::{Notes as Policy, NotesFormat};
 use crate::steps::Runner;
+use segno_spec::{Notes as Policy, NotesFormat};
 
 /// The largest notes file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

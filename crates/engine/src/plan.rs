@@ -22,8 +22,8 @@ use crate::env::{AgentDriver, Env};
 use crate::error::Error;
 use crate::evidence::FoundConversation;
 use crate::resume::{self, OnLimit, Options};
-use crate::spec::{Provider, Workflow};
 use crate::{evidence, history, lease, reconcile, relocate};
+use segno_spec::{Provider, Workflow};
 
 /// Bytes per token, where no one counted.
 const BYTES_PER_TOKEN: u64 = 4;

@@ -14,8 +14,8 @@ use segno_core::store::Summary;
 use crate::between_runs::BetweenRuns;
 use crate::env::Env;
 use crate::error::Error;
-use crate::spec::{Agent, Provider, Workflow};
 use crate::{history, start};
+use segno_spec::{Agent, Provider, Workflow};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relocated {

@@ -27,13 +27,13 @@ use crate::env::{AgentDriver, Env};
 use crate::error::Error;
 use crate::observe::Observer;
 use crate::run::{self, Outcome, RunStart};
-use crate::spec::{self, Change, Provider, StepChange, Workflow};
 use crate::start::{self, Request, read_spec};
 use crate::steps::Agents;
 use crate::stop::StopToken;
 use crate::{
     chat, checkpointer, history, journal, lease, patterns, plan, reconcile, relocate, steps,
 };
+use segno_spec::{self as spec, Change, Provider, StepChange, Workflow};
 
 /// What the user asks for.
 #[derive(Debug, Clone, Default)]

@@ -31,12 +31,12 @@ use crate::observe::Observer;
 use crate::resume::ResumeOverrides;
 use crate::resume_context::Outline;
 use crate::scope::Scope;
-use crate::spec::{Pattern, Workflow};
 use crate::steps::{self, Agents, Runner, Saved};
 use crate::stop::{Stop, StopToken};
-use crate::template::Templates;
 use crate::trace::Tracer;
 use crate::{artifacts, drift, lease, notes, patterns, reconcile};
+use segno_spec::template::Templates;
+use segno_spec::{Pattern, Workflow};
 
 /// A run that reached the end of its workflow.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::error::Error;
-use crate::spec::{DeclaredTools, Executor, Secret, Server, Source, Transport, Workflow};
+use segno_spec::{DeclaredTools, Executor, Secret, Server, Source, Transport, Workflow};
 
 /// The largest secret file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 64 * 1024;

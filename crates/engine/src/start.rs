@@ -19,11 +19,11 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::observe::Observer;
 use crate::run::{self, Outcome, RunStart};
-use crate::spec::{self, Workflow};
 use crate::steps::Agents;
 use crate::stop::StopToken;
-use crate::template::Templates;
 use crate::{artifacts, journal};
+use segno_spec::template::Templates;
+use segno_spec::{self as spec, Workflow};
 
 /// The largest spec file that is read, in bytes.
 pub const MAX_SPEC_BYTES: u64 = 10 * 1024 * 1024;

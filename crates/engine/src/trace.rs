@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::env::Env;
 use crate::observe::Observer;
-use crate::spec::{Telemetry, Workflow};
+use segno_spec::{Telemetry, Workflow};
 
 /// Longer texts are cut to this many bytes.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -80,7 +80,7 @@ struct OpenStep {
 
 impl Trace {
     pub(crate) fn new(session: SessionId, workflow: &Workflow) -> Self {
-        let provider = |agent: &crate::spec::Agent| {
+        let provider = |agent: &segno_spec::Agent| {
             let model = agent.provider.model().map(str::to_owned);
             (agent.provider.name(), model)
         };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use segno_core::time;
-use segno_engine::spec::{Budgets, Input, Workflow, outline};
+use segno_spec::{Budgets, Input, Workflow, outline};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use segno_engine::spec::{OutlineStep, Predecessor, Workflow, outline};
+use segno_spec::{OutlineStep, Predecessor, Workflow, outline};
 use serde_json::{Value, json};
 
 use crate::context::Context;

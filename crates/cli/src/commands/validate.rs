@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use segno_engine::spec::outline;
+use segno_spec::outline;
 use serde_json::json;
 
 use crate::context::Context;

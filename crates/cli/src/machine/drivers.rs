@@ -18,8 +18,8 @@ use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::Tools;
 use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
-use segno_engine::spec::{Api, Provider, Server, Skill, Transport, Vendor};
 use segno_engine::{AgentDriver, Drivers, Error, ToolsetRequest};
+use segno_spec::{Api, Provider, Server, Skill, Transport, Vendor};
 use segno_store::LocalDisk;
 
 use super::spec_verify::SpecVerify;
@@ -92,7 +92,7 @@ impl Drivers for MachineDrivers {
         if order.native.iter().any(|name| name == SpecVerify::NAME) {
             tools.push(Arc::new(SpecVerify::new()));
         }
-        let service = |executor: &segno_engine::spec::Executor| Executor {
+        let service = |executor: &segno_spec::Executor| Executor {
             id: executor.id.clone(),
             base_url: executor.base_url.clone(),
             headers: executor.headers.clone(),

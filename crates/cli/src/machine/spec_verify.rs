@@ -5,7 +5,7 @@ use std::path::Path;
 use segno_core::ports::Boxed;
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use segno_core::tool::{Tool, ToolCall};
-use segno_engine::spec::{self, Fault};
+use segno_spec::{self as spec, Fault};
 use serde_json::{Value, json};
 
 pub(super) struct SpecVerify {

@@ -18,7 +18,8 @@ use segno_core::transcript::TranscriptInfo;
 
 use super::Adoption;
 use crate::error::Error;
-use crate::{journal, spec, start, steps};
+use crate::{journal, start, steps};
+use segno_spec as spec;
 
 /// The prompt of the step if the conversation has no readable first message.
 const CONTINUE_PROMPT: &str = "Go on with the conversation.";

@@ -42,9 +42,9 @@ use crate::error::Error as Failure;
 use crate::observe::Observer;
 use crate::resume::{self, Options};
 use crate::run::{self, Outcome, RunStart};
-use crate::spec::Workflow;
 use crate::stop::StopToken;
 use crate::{history, lease};
+use segno_spec::Workflow;
 
 pub use error::Error;
 pub use exchange::Exchange;

@@ -18,10 +18,10 @@ use crate::error::Error as Failure;
 use crate::journal;
 use crate::observe::Observer;
 use crate::run::{self, Outcome, RunStart};
-use crate::spec::{self, Workflow};
 use crate::start::{self, Naming, Request, create, path_text, read_spec};
 use crate::steps::Agents;
 use crate::stop::StopToken;
+use segno_spec::{self as spec, Workflow};
 
 /// The default name of a chat.
 const NAME: &str = "chat";

@@ -23,8 +23,10 @@ use segno_core::store;
 use segno_core::time::Timestamp;
 use segno_core::worktree;
 
+use crate::chat;
 use crate::import::Relation;
-use crate::{chat, spec, template};
+use segno_spec as spec;
+use segno_spec::template;
 
 /// Why a use case failed.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +44,7 @@ pub enum Error {
     InvalidPlan {
         /// The file or source of the plan, for the message.
         place: String,
-        problems: Vec<crate::work::checklist::Problem>,
+        problems: Vec<segno_spec::checklist::Problem>,
     },
     /// The remote failed.
     #[error(transparent)]

@@ -15,8 +15,8 @@ use super::conversation::ForkedConversation;
 use super::target::Target;
 use crate::env::Env;
 use crate::error::Error;
-use crate::spec::similar;
 use crate::{history, relocate};
+use segno_spec::similar;
 
 pub(super) struct SourceState {
     pub(super) state: State,

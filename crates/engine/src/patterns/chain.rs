@@ -2,8 +2,8 @@
 
 use super::{Ending, sequence};
 use crate::error::Error;
-use crate::spec::Chain;
 use crate::steps::Runner;
+use segno_spec::Chain;
 
 pub(super) async fn run(runner: &Runner, chain: &Chain) -> Result<Ending, Error> {
     runner.observer.planned(chain.steps.len());

@@ -13,8 +13,8 @@ use super::structured_output::{StructuredQuestion, Wording, ask_structured, find
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::scope::{List, Scope, TemplateValue};
-use crate::spec::Evaluator;
 use crate::steps::{Input, Question, Runner};
+use segno_spec::Evaluator;
 
 /// How many characters of a draft a preview shows.
 const PREVIEW_CHARS: usize = 100;

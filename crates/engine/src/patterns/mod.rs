@@ -22,8 +22,8 @@ pub(crate) use structured_output::find_json;
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::scope::Scope;
-use crate::spec::Pattern;
 use crate::steps::Runner;
+use segno_spec::Pattern;
 
 /// How a pattern ended.
 pub struct Ending {

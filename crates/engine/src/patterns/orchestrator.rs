@@ -14,8 +14,8 @@ use super::{Ending, concurrent, sequence};
 use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::scope::{List, Scope, TemplateValue};
-use crate::spec::{HumanQuestion, Orchestrator, Step};
 use crate::steps::{Input, Question, Runner};
+use segno_spec::{HumanQuestion, Orchestrator, Step};
 
 /// How often an answer without a list of tasks is asked for again.
 const RETRIES: u32 = 2;

@@ -8,8 +8,8 @@ use super::{Ending, concurrent, sequence};
 use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::scope::{Map, TemplateValue};
-use crate::spec::{Branch, Parallel};
 use crate::steps::{Input, Runner};
+use segno_spec::{Branch, Parallel};
 
 pub(super) async fn run(runner: &Runner, config: &Parallel) -> Result<Ending, Error> {
     let steps: usize = config

@@ -9,8 +9,8 @@ use super::{Ending, sequence};
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::scope::TemplateValue;
-use crate::spec::{Route, Routing};
 use crate::steps::Runner;
+use segno_spec::{Route, Routing};
 
 pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Error> {
     let names: Vec<String> = config

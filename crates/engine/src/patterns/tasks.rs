@@ -11,8 +11,8 @@ use crate::answers::Answer;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::scope::{Map, Scope, TemplateValue};
-use crate::spec::{Step, Task, Tasks};
 use crate::steps::{Input, Runner};
+use segno_spec::{Step, Task, Tasks};
 
 pub(super) async fn run(runner: &Runner, config: &Tasks) -> Result<Ending, Error> {
     let tasks = &config.tasks;

@@ -18,8 +18,8 @@ use super::{ContextInput, MAX_TOKENS, ResumeContext, Task, TaskStatus, compile};
 use crate::env::Env;
 use crate::error::Error;
 use crate::resume::recorded_spec;
-use crate::spec::{Pattern, Workflow, outline};
 use crate::{history, journal, lease, notes, reconcile, work};
+use segno_spec::{Pattern, Workflow, outline};
 
 /// What a workflow says about itself before it runs.
 #[derive(Debug, Default)]

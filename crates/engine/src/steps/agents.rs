@@ -14,7 +14,7 @@ use crate::env::{AgentDriver, Env, ToolsetRequest};
 use crate::error::Error;
 use crate::observe::Observer;
 use crate::secrets::Secrets;
-use crate::spec::{Api, DeclaredTools, Permissions, Provider, Schema, Skill, Workflow, outline};
+use segno_spec::{Api, DeclaredTools, Permissions, Provider, Schema, Skill, Workflow, outline};
 
 /// All agents by name, and the toolsets of the models.
 pub(crate) struct Agents {

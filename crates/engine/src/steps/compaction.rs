@@ -13,7 +13,7 @@ use super::Runner;
 use super::run_model_loop::{Conversation, StepError, final_answer};
 use super::step::{Step, priced};
 use crate::journal;
-use crate::spec::Compaction;
+use segno_spec::Compaction;
 
 /// The system prompt of the summarizing model.
 const SYSTEM_PROMPT: &str = "You sum up the beginning of a conversation between a person, an assistant and its tools, so that the assistant can go on without it. Keep what it will need: what was asked, what was found and decided, names, numbers, files, open ends. Leave out what is settled and not needed. Write in the words of the conversation, in plain text, and nothing but the summary.";

@@ -16,7 +16,7 @@ use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::journal;
 use crate::scope::Scope;
-use crate::spec::HumanQuestion;
+use segno_spec::HumanQuestion;
 
 /// How often the inbox is read while a question is shown.
 const INBOX_POLL: Duration = Duration::from_millis(100);

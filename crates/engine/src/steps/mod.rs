@@ -56,9 +56,9 @@ use crate::reconcile;
 use crate::resume::{Replacement, ResumeOverrides};
 use crate::resume_context::Outline;
 use crate::scope::Scope;
-use crate::spec::{Compaction, ContextFull, RateLimitPolicy, Schema};
 use crate::stop::{Stop, StopToken};
-use crate::template::Templates;
+use segno_spec::template::Templates;
+use segno_spec::{Compaction, ContextFull, RateLimitPolicy, Schema};
 
 use agents::Agent;
 pub(crate) use agents::Agents;

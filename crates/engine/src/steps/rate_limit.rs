@@ -17,7 +17,7 @@ use super::Runner;
 use super::step::Step;
 use crate::env::AgentDriver;
 use crate::error::{Error, NoWaitReason};
-use crate::spec::OnLimit;
+use segno_spec::OnLimit;
 
 /// How often a step waits for rate limits in a row, with no answer in between.
 const MAX_WAITS: u32 = 50;

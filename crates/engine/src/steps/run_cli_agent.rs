@@ -23,7 +23,7 @@ use crate::context::{self, Fence};
 use crate::error::Error;
 use crate::evidence;
 use crate::reconcile::{self, Cause, WorkspaceFacts};
-use crate::spec::ContextFull;
+use segno_spec::ContextFull;
 
 /// How often a fresh conversation may take over within one attempt. An agent that fills the context
 /// every time makes no progress.

@@ -21,8 +21,8 @@ use super::toolset::Toolset;
 use crate::error::Error;
 use crate::journal;
 use crate::note_rules::StepNotes;
-use crate::spec::Permission;
 use crate::stop;
+use segno_spec::Permission;
 
 /// A step that requests tools more often than this makes no progress.
 const MOST_TURNS: u32 = 200;

@@ -31,8 +31,8 @@ use crate::error::Error;
 use crate::journal;
 use crate::observe::Observer;
 use crate::resume::Replacement;
-use crate::spec::{Permission, Permissions};
 use crate::stop::Stop;
+use segno_spec::{Permission, Permissions};
 
 /// A step whose prompt and input are rendered and whose agent is chosen.
 pub(super) struct Step<'a> {

@@ -13,16 +13,16 @@ use segno_core::store::Error as StoreError;
 use segno_core::worktree::{Error as GitError, RepositoryInfo};
 use serde_json::{Value, json};
 
-use super::checklist::{self, Checklist};
 use super::roles::{self, Roles};
 use crate::env::Env;
 use crate::error::Error;
 use crate::fork::canonical_path;
 use crate::observe::Observer;
 use crate::run::Outcome;
-use crate::spec::{self, Approve, Goal};
 use crate::start;
 use crate::stop::StopToken;
+use segno_spec::checklist::{self, Checklist};
+use segno_spec::{self as spec, Approve, Goal};
 
 /// The limit of characters that a session's name takes from the issue.
 const MAX_NAME: usize = 40;

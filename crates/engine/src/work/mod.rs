@@ -2,7 +2,6 @@
 //! start of one. The execution itself is a pattern like the others (`patterns::plan`).
 
 mod begin;
-pub mod checklist;
 mod roles;
 mod view;
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::env::Env;
 use crate::error::Error;
-use crate::spec;
 use crate::start::read_spec;
+use segno_spec as spec;
 
 /// The agents that the user names. The others are the spec's agents `worker`, `planner` and
 /// `reviewer`, or the agent that does the tasks.

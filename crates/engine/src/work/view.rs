@@ -7,14 +7,14 @@ use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::usage::Usage;
 
-use super::checklist::{self, Checklist};
 use crate::env::Env;
 use crate::error::Error;
 use crate::patterns::{
     Decision, MAX_DRAFTS, draft_path, parse_commit, parse_decision, parse_review, task_path,
 };
-use crate::spec::{self, Approve, Pattern};
 use crate::{history, journal, resume};
+use segno_spec::checklist::{self, Checklist};
+use segno_spec::{self as spec, Approve, Pattern};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use minijinja::Value;
 use minijinja::value::Serde;
-use segno_engine::template::Templates;
+use segno_spec::template::Templates;
 use segno_testkit::clock::Seeded;
 use serde_json::json;
 

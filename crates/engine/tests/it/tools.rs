@@ -12,9 +12,9 @@ use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use segno_core::tool::{Tool, ToolCall};
 use segno_core::usage::Usage;
 use segno_engine::resume::{Options, resume};
-use segno_engine::spec::Provider;
 use segno_engine::start::start;
 use segno_engine::{AgentDriver, Drivers, Error, StopToken};
+use segno_spec::Provider;
 
 use crate::harness::{Harness, harness, spec};
 

@@ -11,9 +11,9 @@ use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::store::Store;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
-use segno_engine::spec::Provider;
 use segno_engine::{AgentDriver, Drivers, Env, Error, Observer};
 use segno_secrets::redact::Redactor;
+use segno_spec::Provider;
 use segno_store::{Home, LocalDisk, Sqlite};
 
 use super::specimen::LAST_TEXT;

@@ -308,7 +308,7 @@ fn skill_is_announced_and_loaded_on_demand() {
 
 #[test]
 fn spec_tool_names_match_the_native_tools() {
-    let named: Vec<&str> = segno_engine::spec::native_tools().collect();
+    let named: Vec<&str> = segno_spec::native_tools().collect();
     // `spec_verify` needs the engine, so it is built where the crates are wired together.
     let known = segno_agents::BuiltinTools::names().chain(["spec_verify"]);
     assert_eq!(named, known.collect::<Vec<_>>());

@@ -1,6 +1,6 @@
 //! Parses a human's decision about a plan or a task.
 
-use crate::work::checklist::{self, Checklist, Problem};
+use segno_spec::checklist::{self, Checklist, Problem};
 
 /// The valid answers about a task; a reason may follow.
 pub(super) const YES_OR_NO: &str = r"(?i)^\s*(y|yes|approved?|n|no|reject(ed)?)\b";

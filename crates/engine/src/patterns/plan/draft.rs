@@ -8,9 +8,9 @@ use super::{draft_path, prompts};
 use crate::error::Error;
 use crate::patterns::structured_output::{StructuredQuestion, Wording, ask_structured};
 use crate::scope::TemplateValue;
-use crate::spec::{Approve, HumanQuestion, Plan};
 use crate::steps::Runner;
-use crate::work::checklist::{self, Checklist};
+use segno_spec::checklist::{self, Checklist};
+use segno_spec::{Approve, HumanQuestion, Plan};
 
 /// How often a valid plan is asked for.
 pub(crate) const MAX_DRAFTS: u32 = 3;

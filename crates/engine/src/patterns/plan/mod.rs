@@ -19,9 +19,9 @@ use super::Ending;
 use crate::answers::Source;
 use crate::error::Error;
 use crate::scope::TemplateValue;
-use crate::spec::{Goal, Pattern, Plan};
 use crate::steps::Runner;
-use crate::work::checklist::Checklist;
+use segno_spec::checklist::Checklist;
+use segno_spec::{Goal, Pattern, Plan};
 
 pub(crate) use decision::{Decision, parse_decision};
 pub(crate) use draft::MAX_DRAFTS;

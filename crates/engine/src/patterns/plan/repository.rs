@@ -5,8 +5,8 @@ use segno_core::worktree::{Error as GitError, NewWorktree, RepositoryInfo};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::spec::{Plan, Worktree};
 use crate::steps::Runner;
+use segno_spec::{Plan, Worktree};
 
 /// The outcome of a task: its commit, if there was anything to commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

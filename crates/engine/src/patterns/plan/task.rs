@@ -14,9 +14,9 @@ use crate::answers::Answer;
 use crate::error::Error;
 use crate::patterns::structured_output::{StructuredQuestion, Wording, ask_structured};
 use crate::scope::Scope;
-use crate::spec::{Approve, Plan};
 use crate::steps::{Input, Question, Runner};
-use crate::work::checklist::{Checklist, Task};
+use segno_spec::checklist::{Checklist, Task};
+use segno_spec::{Approve, Plan};
 
 /// How many bytes of the diff a reviewer sees.
 const REVIEW_DIFF_BYTES: usize = 128 * 1024;

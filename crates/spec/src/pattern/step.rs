@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::spec::cursor::{Cursor, shortened};
-use crate::spec::fields::{Fields, Keys};
-use crate::spec::inputs::variables;
-use crate::spec::tools::list;
+use crate::cursor::{Cursor, shortened};
+use crate::fields::{Fields, Keys};
+use crate::inputs::variables;
+use crate::tools::list;
 
 const AGENT_KEYS: Keys = Keys {
     required: &["agent"],

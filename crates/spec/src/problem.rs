@@ -167,7 +167,7 @@ fn printable(text: &str) -> String {
 
 /// The candidates most similar to `word`, the nearest first; at most a third of a candidate's
 /// letters differ.
-pub(crate) fn similar<'a>(
+pub fn similar<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
     most: usize,

@@ -13,6 +13,8 @@
 //! and resolves `script`.
 
 pub mod binding;
+pub mod checklist;
+pub mod template;
 
 mod agents;
 mod changes;
@@ -50,13 +52,13 @@ pub use handoff::HandoffReader;
 pub use inputs::{Input, Inputs, Type};
 pub use outline::{OutlineStep, Predecessor, outline};
 pub use outputs::{Artifact, PathError, checked_artifact_path};
-pub(crate) use pattern::find_cycle;
+pub use pattern::find_cycle;
 pub use pattern::{
     AgentStep, Approve, Branch, Chain, Choice, Edge, Evaluator, Goal, Graph, HumanQuestion, Node,
     Orchestrator, Parallel, Pattern, Plan, Route, Routing, Step, Task, Tasks, Worktree,
 };
 pub use pauses::PausePolicy;
-pub(crate) use problem::similar;
+pub use problem::similar;
 pub use problem::{Fault, Problem, Problems};
 pub use provider::{Api, Inference, Provider, Vendor};
 pub use references::FileReader;
@@ -66,5 +68,5 @@ pub use security::Guardrails;
 pub use skills::Skill;
 pub use telemetry::Telemetry;
 pub use tools::{DeclaredTools, Executor, Server, Transport, native as native_tools};
-pub(crate) use workflow::as_json;
+pub use workflow::as_json;
 pub use workflow::{Checkpoints, ContextFull, OnLimit, RateLimitPolicy, Workflow, load, parse};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cycle::find_cycle;
 use super::step::{self, AgentStep, Step};
-use crate::spec::cursor::{Cursor, shortened};
-use crate::spec::fields::Keys;
+use crate::cursor::{Cursor, shortened};
+use crate::fields::Keys;
 
 const KEYS: Keys = Keys {
     required: &["tasks"],

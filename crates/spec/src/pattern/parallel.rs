@@ -1,8 +1,8 @@
 //! `parallel`: concurrent branches, and a step that combines their results.
 
 use super::step::{self, Step};
-use crate::spec::cursor::Cursor;
-use crate::spec::fields::Keys;
+use crate::cursor::Cursor;
+use crate::fields::Keys;
 
 const KEYS: Keys = Keys {
     required: &["branches"],

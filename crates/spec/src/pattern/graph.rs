@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::step::{self, AgentStep, Step};
-use crate::spec::cursor::{Cursor, shortened};
-use crate::spec::fields::Keys;
+use crate::cursor::{Cursor, shortened};
+use crate::fields::Keys;
 
 const KEYS: Keys = Keys {
     required: &["nodes", "edges"],

@@ -1,8 +1,8 @@
 //! `evaluator_optimizer`: drafts, until one reaches the score.
 
 use super::step::{self, HumanQuestion};
-use crate::spec::cursor::Cursor;
-use crate::spec::fields::Keys;
+use crate::cursor::Cursor;
+use crate::fields::Keys;
 
 const KEYS: Keys = Keys {
     required: &["producer", "evaluator", "accept"],

@@ -1,9 +1,9 @@
 //! `orchestrator_workers`: an agent assigns tasks to workers, in rounds.
 
 use super::step::{self, HumanQuestion, Step};
-use crate::spec::cursor::Cursor;
-use crate::spec::fields::Keys;
-use crate::spec::tools::list;
+use crate::cursor::Cursor;
+use crate::fields::Keys;
+use crate::tools::list;
 
 const KEYS: Keys = Keys {
     required: &["orchestrator", "worker_template"],

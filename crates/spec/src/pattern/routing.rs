@@ -1,8 +1,8 @@
 //! `routing`: an agent chooses which steps follow.
 
 use super::step::{self, HumanQuestion, Step};
-use crate::spec::cursor::Cursor;
-use crate::spec::fields::Keys;
+use crate::cursor::Cursor;
+use crate::fields::Keys;
 
 const KEYS: Keys = Keys {
     required: &["router", "routes"],

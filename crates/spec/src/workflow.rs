@@ -213,7 +213,7 @@ pub fn parse(text: &str) -> Result<Workflow, Problems> {
 }
 
 /// The values of a spec, without validation.
-pub(crate) fn as_json(text: &str) -> Result<serde_json::Value, Problems> {
+pub fn as_json(text: &str) -> Result<serde_json::Value, Problems> {
     Ok(node::read(text)?.to_json())
 }
 

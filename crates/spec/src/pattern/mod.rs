@@ -15,7 +15,7 @@ use super::cursor::{Cursor, shortened};
 use super::fields::Keys;
 
 pub use chain::Chain;
-pub(crate) use cycle::find_cycle;
+pub use cycle::find_cycle;
 pub use evaluator::Evaluator;
 pub use graph::{Choice, Edge, Graph, Node};
 pub use orchestrator::Orchestrator;

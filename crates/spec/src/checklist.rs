@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::spec::find_cycle;
+use crate::find_cycle;
 
 /// The limit of a plan, in bytes.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -164,7 +164,7 @@ impl Checklist {
 }
 
 /// One task as a line, in the format that [`read`] parses; `after` has the ids of its dependencies.
-pub(super) fn line(done: bool, id: &str, title: &str, after: &str) -> String {
+pub fn line(done: bool, id: &str, title: &str, after: &str) -> String {
     let cross = if done { 'x' } else { ' ' };
     let after = if after.is_empty() {
         String::new()
@@ -348,7 +348,7 @@ fn split_id(words: &str) -> (Option<&str>, &str) {
 }
 
 /// Whether this can be the id of a task: it becomes part of a step's path.
-pub(crate) fn is_id(text: &str) -> bool {
+pub fn is_id(text: &str) -> bool {
     let allowed = |sign: char| sign.is_ascii_alphanumeric() || "._-".contains(sign);
     (1..=LONGEST_ID).contains(&text.len())
         && text.starts_with(|sign: char| sign.is_ascii_alphanumeric())

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use super::cycle::find_cycle;
 use super::step;
-use crate::spec::cursor::{Cursor, shortened};
-use crate::spec::fields::Keys;
-use crate::work::checklist::{Checklist, Task, is_id};
+use crate::checklist::{Checklist, Task, is_id};
+use crate::cursor::{Cursor, shortened};
+use crate::fields::Keys;
 
 const KEYS: Keys = Keys {
     required: &["agent"],
@@ -182,7 +182,7 @@ fn tasks(cursor: &Cursor<'_>) -> Checklist {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Pattern, parse};
+    use crate::{Pattern, parse};
 
     fn spec(config: &str) -> String {
         format!(

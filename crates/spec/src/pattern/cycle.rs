@@ -2,7 +2,7 @@
 
 /// The members of a cycle, with the first one again at the end; `None` if there is no cycle.
 /// `deps[n]` has the indexes that `n` depends on.
-pub(crate) fn find_cycle(deps: &[&[usize]]) -> Option<Vec<usize>> {
+pub fn find_cycle(deps: &[&[usize]]) -> Option<Vec<usize>> {
     let mut missing: Vec<usize> = deps.iter().map(|deps| deps.len()).collect();
     let mut needed_by = vec![Vec::new(); deps.len()];
     for (index, deps) in deps.iter().enumerate() {
