@@ -9,6 +9,7 @@
 
 mod agents;
 mod dependencies;
+mod documents;
 mod error_pages;
 mod golden;
 
