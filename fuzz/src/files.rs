@@ -1,11 +1,11 @@
 //! Targets for files from other machines: session bundles, announcements of checkpoints, archives,
 //! and git metadata in a workspace.
 
+use segno_core::announcement::Announcement;
 use segno_core::bundle::{self, Header, Writer};
 use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::journal::{Event, Head, Run};
-use segno_core::announcement::Letter;
 use segno_core::time::Timestamp;
 use segno_snapshot::Limits;
 use segno_snapshot::archive::probe as archive;
@@ -75,7 +75,7 @@ pub const ARCHIVE: Target = Target {
     ],
     fix_checksums: |bytes, rng| {
         if rng.below(8) > 0 {
-            archive::mend(bytes);
+            archive::fix_checksums(bytes);
         }
     },
     check: |bytes| {
@@ -84,15 +84,18 @@ pub const ARCHIVE: Target = Target {
             bytes: 1 << (10 + bytes.len() % 13),
             entries: 1 << (bytes.len() % 7),
         };
-        let unpacked = archive::unpacked(bytes, limits);
-        assert_eq!(unpacked, archive::unpacked(bytes, limits));
-        archive::manifest(bytes);
-        archive::stored(bytes);
-        if let Some(written) = archive::written(bytes) {
+        let unpacked = archive::import(bytes, limits);
+        assert_eq!(unpacked, archive::import(bytes, limits));
+        archive::decode_manifest(bytes);
+        archive::decode_stored_manifest(bytes);
+        if let Some(written) = archive::import_and_encode(bytes) {
             let mut changed = written;
             let at = bytes.len() % changed.len();
             changed[at] ^= 1 << (bytes.len() % 8);
-            assert_eq!(archive::manifest(&changed), archive::manifest(&changed));
+            assert_eq!(
+                archive::decode_manifest(&changed),
+                archive::decode_manifest(&changed)
+            );
         }
     },
 };
@@ -235,11 +238,14 @@ fn check_announcement(bytes: &[u8]) {
         serde_json::from_str(text.lines().next().unwrap_or_default()).unwrap_or_default();
     let word = |key: &str| value["checkpoint"][key].as_str().unwrap_or_default();
     let object = format!("checkpoints/{}/{}.json", word("session"), word("id"));
-    let read = Letter::from_bytes(&object, bytes);
-    assert_eq!(read, Letter::from_bytes(&object, bytes));
+    let read = Announcement::from_bytes(&object, bytes);
+    assert_eq!(read, Announcement::from_bytes(&object, bytes));
     let Ok(announcement) = read else { return };
-    let again = Letter::from_bytes(&object, &announcement.to_bytes());
+    let again = Announcement::from_bytes(&object, &announcement.to_bytes());
     assert_eq!(again.as_ref(), Ok(&announcement));
     let kept = announcement.checkpoint.to_text(&KEY);
-    assert_eq!(Manifest::from_text(&kept, &KEY), Ok(announcement.checkpoint));
+    assert_eq!(
+        Manifest::from_text(&kept, &KEY),
+        Ok(announcement.checkpoint)
+    );
 }

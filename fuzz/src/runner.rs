@@ -1,9 +1,12 @@
-//! Target for `segno_core::note::Reader`, which reads the output of commands: it must not conclude
+//! Target for `segno_engine::note_rules::NoteExtractor`, which reads the output of commands: it must not conclude
 //! more than the output says.
 
-use segno_core::conversation::{Answer, Entry, Outcome, Part, Said, Utterance};
-use segno_core::note::{Memo, Phase, Reader};
+use segno_core::conversation::{
+    Answer, AssistantPart, ConversationItem, ItemContent, Outcome, Part,
+};
+use segno_core::note::{Note, Phase};
 use segno_core::tool::ToolCall;
+use segno_engine::note_rules::NoteExtractor;
 
 use crate::seeds;
 use crate::target::Target;
@@ -44,13 +47,13 @@ fn check(bytes: &[u8]) {
     for command in COMMANDS.into_iter().chain([&*text]) {
         let mut last = None;
         for outcome in [Outcome::Succeeded, Outcome::Failed] {
-            let mut reader = Reader::default();
+            let mut reader = NoteExtractor::default();
             reader.read(&asked(command));
             let found = reader.read(&answered(&text, outcome));
             for (_, written) in &found {
                 let note = &written.note;
-                assert_eq!(&note.clone().bounded(), note, "memos are short");
-                if let Memo::Tests(tests) = note {
+                assert_eq!(&note.clone().truncated(), note, "memos are short");
+                if let Note::Tests(tests) = note {
                     assert_ne!(command, COMMANDS[0], "a file that is shown is no test run");
                     let well = matches!(tests.phase, Phase::Green | Phase::Refactor);
                     assert!(!well, "nothing was known before");
@@ -64,18 +67,18 @@ fn check(bytes: &[u8]) {
         // The same output again must not report the same error again.
         reader.read(&asked(command));
         let again = reader.read(&answered(&text, Outcome::Failed));
-        let errors = |note: &Memo| matches!(note, Memo::Error(_));
+        let errors = |note: &Note| matches!(note, Note::Error(_));
         let told = found.iter().filter(|(_, written)| errors(&written.note));
         assert!(told.count() <= 1, "one call, one error");
         assert!(!again.iter().any(|(_, written)| errors(&written.note)));
     }
 }
 
-fn asked(command: &str) -> Entry {
-    Entry::new(Said::Assistant {
+fn asked(command: &str) -> ConversationItem {
+    ConversationItem::new(ItemContent::Assistant {
         message: None,
         model: None,
-        parts: vec![Utterance::Call(ToolCall {
+        parts: vec![AssistantPart::Call(ToolCall {
             id: "c".to_owned(),
             name: "Bash".to_owned(),
             input: serde_json::json!({"command": command}),
@@ -84,8 +87,8 @@ fn asked(command: &str) -> Entry {
     })
 }
 
-fn answered(text: &str, outcome: Outcome) -> Entry {
-    Entry::new(Said::Result(Answer {
+fn answered(text: &str, outcome: Outcome) -> ConversationItem {
+    ConversationItem::new(ItemContent::Result(Answer {
         id: "c".to_owned(),
         parts: vec![Part::Text {
             text: text.to_owned(),

@@ -1,8 +1,8 @@
 //! Targets for workflow specs, which are YAML from users and strangers, and for plans, which agents
 //! write.
 
-use segno_engine::spec::{load, parse};
-use segno_engine::work::checklist;
+use segno_spec::checklist;
+use segno_spec::{load, parse};
 
 use crate::seeds;
 use crate::target::Target;

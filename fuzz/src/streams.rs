@@ -38,7 +38,7 @@ pub const CLAUDE: Target = Target {
     fix_checksums: |_, _| (),
     check: |bytes| {
         check_pieces(bytes, |piece| {
-            claude_code::probe::heard(CLAUDE_ID, bytes, piece)
+            claude_code::probe::parse_stream(CLAUDE_ID, bytes, piece)
         });
     },
 };
@@ -58,7 +58,7 @@ pub const CODEX: Target = Target {
     fix_checksums: |_, _| (),
     check: |bytes| {
         for id in [None, Some(CODEX_ID)] {
-            check_pieces(bytes, |piece| codex::probe::heard(id, bytes, piece));
+            check_pieces(bytes, |piece| codex::probe::parse_stream(id, bytes, piece));
         }
     },
 };
@@ -75,7 +75,9 @@ pub const CODEX_TAIL: Target = Target {
     ],
     fix_checksums: |_, _| (),
     check: |bytes| {
-        check_pieces(bytes, |piece| codex::probe::counted(CODEX_ID, bytes, piece));
+        check_pieces(bytes, |piece| {
+            codex::probe::read_token_counts(CODEX_ID, bytes, piece)
+        });
     },
 };
 
@@ -107,8 +109,14 @@ pub const LIMITS: Target = Target {
     fix_checksums: |_, _| (),
     check: |bytes| {
         let words = String::from_utf8_lossy(bytes);
-        assert_eq!(codex::probe::limited(&words), codex::probe::limited(&words));
-        assert_eq!(anthropic::probe::wait(bytes), anthropic::probe::wait(bytes));
+        assert_eq!(
+            codex::probe::parse_retry_delay(&words),
+            codex::probe::parse_retry_delay(&words)
+        );
+        assert_eq!(
+            anthropic::probe::parse_retry_after(bytes),
+            anthropic::probe::parse_retry_after(bytes)
+        );
     },
 };
 
@@ -133,7 +141,7 @@ pub const ACP: Target = Target {
     ],
     fix_checksums: |_, _| (),
     check: |bytes| {
-        let heard = || acp::probe::heard(bytes, Path::new("/nonexistent"));
+        let heard = || acp::probe::parse_stream(bytes, Path::new("/nonexistent"));
         assert_eq!(heard(), heard());
     },
 };
@@ -151,7 +159,7 @@ pub const ANTHROPIC: Target = Target {
         b"\"partial_json\":\"",
     ],
     fix_checksums: |_, _| (),
-    check: |bytes| check_pieces(bytes, |piece| anthropic::probe::heard(bytes, piece)),
+    check: |bytes| check_pieces(bytes, |piece| anthropic::probe::parse_stream(bytes, piece)),
 };
 
 /// Event streams of chat completions.
@@ -167,7 +175,7 @@ pub const OPENAI: Target = Target {
         b"\"error\":{}",
     ],
     fix_checksums: |_, _| (),
-    check: |bytes| check_pieces(bytes, |piece| openai::probe::heard(bytes, piece)),
+    check: |bytes| check_pieces(bytes, |piece| openai::probe::parse_stream(bytes, piece)),
 };
 
 /// Event frames of Amazon Bedrock.
@@ -183,7 +191,7 @@ pub const BEDROCK: Target = Target {
         b"\x00\x00\x00\x10",
     ],
     fix_checksums: |bytes, rng| fix_frames(bytes, rng),
-    check: |bytes| check_pieces(bytes, |piece| bedrock::probe::heard(bytes, piece)),
+    check: |bytes| check_pieces(bytes, |piece| bedrock::probe::parse_stream(bytes, piece)),
 };
 
 /// Messages of MCP servers.
@@ -198,7 +206,12 @@ pub const MCP: Target = Target {
         b"\"inputSchema\":{},",
     ],
     fix_checksums: |_, _| (),
-    check: |bytes| assert_eq!(mcp::probe::heard(bytes), mcp::probe::heard(bytes)),
+    check: |bytes| {
+        assert_eq!(
+            mcp::probe::parse_messages(bytes),
+            mcp::probe::parse_messages(bytes)
+        )
+    },
 };
 
 /// The result is the same at once, repeated, and in pieces.

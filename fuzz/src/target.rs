@@ -1,6 +1,6 @@
 //! The fuzz targets: one for each parser of external bytes.
 
-use segno_agents::transcript::Native;
+use segno_agents::transcript::TranscriptFormat;
 
 use crate::mutate::Rng;
 use crate::{files, runner, seeds, spec, streams, transcript};
@@ -31,14 +31,14 @@ impl Target {
             },
             dictionary: transcript::WORDS,
             fix_checksums: |_, _| (),
-            check: |bytes| transcript::check(Native::ClaudeCode, bytes),
+            check: |bytes| transcript::check(TranscriptFormat::ClaudeCode, bytes),
         },
         Target {
             name: "codex_rollout",
             seeds: || seeds::files("crates/agents/tests/golden/codex/transcripts", ".jsonl"),
             dictionary: transcript::WORDS,
             fix_checksums: |_, _| (),
-            check: |bytes| transcript::check(Native::Codex, bytes),
+            check: |bytes| transcript::check(TranscriptFormat::Codex, bytes),
         },
         streams::CLAUDE,
         streams::CODEX,

@@ -2,10 +2,10 @@
 
 use std::io::Cursor;
 
-use segno_agents::transcript::{Damage, Item, Limits, Move, Native, Span, Target};
-use segno_core::model::messages::to_messages;
+use segno_agents::transcript::{Damage, Item, Limits, Relocation, Span, Target, TranscriptFormat};
 use segno_core::conversation::turns::Loss;
-use segno_core::conversation::{Entry, Said, UNKNOWN_OUTCOME, words};
+use segno_core::conversation::{ConversationItem, ItemContent, UNKNOWN_OUTCOME, plain_text};
+use segno_core::model::messages::to_messages;
 use segno_core::time::Timestamp;
 
 /// Byte strings with a meaning in transcripts.
@@ -20,7 +20,7 @@ pub const WORDS: &[&[u8]] = &[
 const SESSION: &str = "aaaaaaaa-0000-4000-8000-00000000000b";
 
 /// Panics if a property is violated.
-pub fn check(native: Native, bytes: &[u8]) {
+pub fn check(native: TranscriptFormat, bytes: &[u8]) {
     // The limits vary with the input, so that they are tested, too.
     let limits = match bytes.len() % 4 {
         0 => Limits {
@@ -45,7 +45,11 @@ pub fn check(native: Native, bytes: &[u8]) {
     );
 }
 
-fn read(native: Native, bytes: &[u8], limits: Limits) -> (Vec<(Entry, Span)>, Vec<Damage>) {
+fn read(
+    native: TranscriptFormat,
+    bytes: &[u8],
+    limits: Limits,
+) -> (Vec<(ConversationItem, Span)>, Vec<Damage>) {
     let (mut entries, mut damage) = (Vec::new(), Vec::new());
     for item in native
         .read_within(Cursor::new(bytes), limits)
@@ -60,7 +64,7 @@ fn read(native: Native, bytes: &[u8], limits: Limits) -> (Vec<(Entry, Span)>, Ve
 }
 
 /// Every span is a line of the file.
-fn check_spans(bytes: &[u8], entries: &[(Entry, Span)], damage: &[Damage]) {
+fn check_spans(bytes: &[u8], entries: &[(ConversationItem, Span)], damage: &[Damage]) {
     let spans = entries
         .iter()
         .map(|(_, at)| at)
@@ -79,19 +83,24 @@ fn index(number: u64) -> usize {
 }
 
 /// A repair keeps everything readable, adds only its own records, and is idempotent.
-fn check_repair(native: Native, bytes: &[u8], limits: Limits, before: &[(Entry, Span)]) {
+fn check_repair(
+    native: TranscriptFormat,
+    bytes: &[u8],
+    limits: Limits,
+    before: &[(ConversationItem, Span)],
+) {
     let mut once = Vec::new();
     let done = native
         .repair_within(Cursor::new(bytes), &mut once, limits)
         .expect("memory can be written");
-    if done.is_nothing() {
+    if done.is_unchanged() {
         assert!(once == bytes, "a healthy transcript changed");
     }
     let mut twice = Vec::new();
     let again = native
         .repair_within(Cursor::new(&once), &mut twice, limits)
         .expect("memory can be written");
-    assert!(again.is_nothing(), "{again:?} after {done:?}");
+    assert!(again.is_unchanged(), "{again:?} after {done:?}");
     assert!(once == twice, "a repaired transcript changed");
     let report = native
         .examine_within(Cursor::new(&once), limits)
@@ -105,27 +114,27 @@ fn check_repair(native: Native, bytes: &[u8], limits: Limits, before: &[(Entry, 
 }
 
 /// The conversation without the records that a repair may add.
-fn without_repairs(entries: &[(Entry, Span)]) -> Vec<&Said> {
-    let added = |said: &Said| match said {
-        Said::Result(answer) => words(&answer.parts) == UNKNOWN_OUTCOME,
-        Said::Raw { record } => record == "system/informational",
+fn without_repairs(entries: &[(ConversationItem, Span)]) -> Vec<&ItemContent> {
+    let added = |said: &ItemContent| match said {
+        ItemContent::Result(answer) => plain_text(&answer.parts) == UNKNOWN_OUTCOME,
+        ItemContent::Raw { record } => record == "system/informational",
         _ => false,
     };
-    let said = entries.iter().map(|(entry, _)| &entry.said);
+    let said = entries.iter().map(|(entry, _)| &entry.content);
     said.filter(|said| !added(said)).collect()
 }
 
 /// A move changes no byte that it does not have to.
-fn check_move(native: Native, bytes: &[u8]) {
+fn check_move(native: TranscriptFormat, bytes: &[u8]) {
     let rehome = |from: &str, to: &str, session: Option<&str>| {
-        let target = Move {
+        let target = Relocation {
             from: from.into(),
             to: to.into(),
             session: session.map(str::to_owned),
         };
         let mut made = Vec::new();
         let moved = native
-            .rehome(Cursor::new(bytes), &mut made, &target)
+            .relocate(Cursor::new(bytes), &mut made, &target)
             .expect("memory can be written");
         (made, moved)
     };
@@ -139,21 +148,21 @@ fn check_move(native: Native, bytes: &[u8]) {
         let (entries, _) = read(native, bytes, Limits::default());
         let said = entries
             .into_iter()
-            .map(|(entry, _)| (entry.when, entry.branch, entry.said));
+            .map(|(entry, _)| (entry.when, entry.branch, entry.content));
         said.collect::<Vec<_>>()
     };
     assert_eq!(said(bytes), said(&made));
 }
 
 /// Every conversation can be written for every agent, and read back completely.
-fn check_write(entries: &[Entry]) {
+fn check_write(entries: &[ConversationItem]) {
     let target = Target {
         session: SESSION.into(),
         cwd: "/srv".into(),
         model: "m".into(),
         now: Timestamp(1_794_738_089_007),
     };
-    for native in [Native::ClaudeCode, Native::Codex] {
+    for native in [TranscriptFormat::ClaudeCode, TranscriptFormat::Codex] {
         let mut made = Vec::new();
         native
             .write(entries, &target, &mut made)
