@@ -118,7 +118,7 @@ pub const GIT_INDEX: Target = Target {
         let names = scope::index(bytes);
         assert_eq!(names, scope::index(bytes));
         let names = names.unwrap_or_default();
-        assert!(names.is_sorted(), "a name is looked for where it should be");
+        assert!(names.is_sorted(), "the names are sorted for lookup");
         let longest = names
             .iter()
             .map(|name| name.len())
@@ -204,27 +204,29 @@ fn check_bundle(bytes: &[u8]) {
             assert_eq!(one.to_string(), two.to_string());
             return;
         }
-        _ => panic!("a bundle is taken once and refused once"),
+        _ => panic!("parsing a bundle is deterministic"),
     };
     let mut head = Head::genesis(read.header.session);
     let mut writer = Writer::new(&read.header).expect("a header is short");
     for record in &read.records {
-        let entry = head.open(record).expect("it was opened before");
+        let entry = head.open(record).expect("the record was opened before");
         let event = Event::decode(&record.kind, &entry.event.body());
         let event = event
-            .expect("its kind is known")
-            .expect("it was just written");
+            .expect("the kind of the event is known")
+            .expect("the event was just encoded");
         assert_eq!(event, entry.event);
         head = record.head();
-        writer.record(record).expect("it was not too long before");
+        writer
+            .record(record)
+            .expect("the length was checked before");
     }
     for (digest, text) in &read.texts {
         writer
             .text(*digest, text)
-            .expect("it was not too long before");
+            .expect("the length was checked before");
     }
-    let written = writer.finish().expect("it was not too long before");
-    let again = bundle::read(&written).expect("what was written can be read");
+    let written = writer.finish().expect("the length was checked before");
+    let again = bundle::read(&written).expect("an encoded bundle can be decoded");
     assert_eq!(again.records, read.records);
     assert_eq!(again.texts, read.texts);
     assert_eq!(again.state, read.state);

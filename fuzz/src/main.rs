@@ -5,7 +5,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "a tool that runs by the clock and keeps what it finds"
+    reason = "a developer tool: it runs for a given time and writes its findings to files"
 )]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             Some(target) if run(target) => ExitCode::SUCCESS,
             Some(_) => ExitCode::FAILURE,
             None => {
-                eprintln!("error: `{name}` is no target: `segno-fuzz list` tells them");
+                eprintln!("error: unknown target `{name}`; `segno-fuzz list` lists the targets");
                 ExitCode::from(2)
             }
         },
@@ -75,11 +75,11 @@ fn fuzz(target: &Target, time: Duration, first: u64) -> bool {
         let held = catch_unwind(AssertUnwindSafe(|| (target.check)(&case)));
         longest = longest.max(started.elapsed());
         let wrong = if held.is_err() {
-            Some("breaks a promise")
+            Some("violates a guarantee")
         } else if longest > TIME_LIMIT {
             Some("takes too long")
         } else if seed.is_multiple_of(MEMORY_CHECK_INTERVAL) && memory() > MEMORY_LIMIT {
-            Some("is one of the cases that took too much memory")
+            Some("may have taken too much memory")
         } else {
             None
         };
@@ -91,7 +91,7 @@ fn fuzz(target: &Target, time: Duration, first: u64) -> bool {
         seed += 1;
     }
     println!(
-        "{name}: {} cases, {} MB in {} s, slowest {} ms, peak {} MB: nothing broke",
+        "{name}: {} cases, {} MB in {} s, slowest {} ms, peak {} MB: no violation",
         seed - first,
         bytes >> 20,
         begun.elapsed().as_secs(),

@@ -52,11 +52,11 @@ fn check(bytes: &[u8]) {
             let found = reader.read(&answered(&text, outcome));
             for (_, written) in &found {
                 let note = &written.note;
-                assert_eq!(&note.clone().truncated(), note, "memos are short");
+                assert_eq!(&note.clone().truncated(), note, "notes are short");
                 if let Note::Tests(tests) = note {
-                    assert_ne!(command, COMMANDS[0], "a file that is shown is no test run");
+                    assert_ne!(command, COMMANDS[0], "printing a file is not a test run");
                     let well = matches!(tests.phase, Phase::Green | Phase::Refactor);
-                    assert!(!well, "nothing was known before");
+                    assert!(!well, "there were no notes before");
                 }
             }
             last = Some((reader, found));
@@ -69,7 +69,7 @@ fn check(bytes: &[u8]) {
         let again = reader.read(&answered(&text, Outcome::Failed));
         let errors = |note: &Note| matches!(note, Note::Error(_));
         let told = found.iter().filter(|(_, written)| errors(&written.note));
-        assert!(told.count() <= 1, "one call, one error");
+        assert!(told.count() <= 1, "one call yields at most one error");
         assert!(!again.iter().any(|(_, written)| errors(&written.note)));
     }
 }

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "a tool that reads what lies beside it"
+    reason = "a developer tool that reads files of the repository"
 )]
 
 use std::path::{Path, PathBuf};

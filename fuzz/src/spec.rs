@@ -42,11 +42,11 @@ fn check(bytes: &[u8]) {
     match (read(), read()) {
         (Ok((alone, workflow)), Ok((again, _))) => {
             assert_eq!(alone, again);
-            let kept = parse(&alone).expect("what stands alone can be read");
+            let kept = parse(&alone).expect("a self-contained spec can be parsed again");
             assert_eq!(format!("{kept:?}"), format!("{workflow:?}"));
         }
         (Err(one), Err(two)) => assert_eq!(format!("{one:?}"), format!("{two:?}")),
-        _ => panic!("a spec is taken once and refused once"),
+        _ => panic!("parsing a spec is deterministic"),
     }
 }
 
@@ -90,6 +90,6 @@ fn check_plan(bytes: &[u8]) {
         let needed = &list.tasks[*place].depends_on;
         assert!(needed.iter().all(|before| order[..at].contains(before)));
     }
-    let again = checklist::read(&list.text()).expect("what was written can be read");
+    let again = checklist::read(&list.text()).expect("an encoded checklist can be parsed");
     assert_eq!(again.tasks, list.tasks);
 }

@@ -291,17 +291,17 @@ fn frame(kind: &str, payload: &str) -> Vec<u8> {
             name,
         ),
     ] {
-        headers.push(u8::try_from(key.len()).expect("the names are short"));
+        headers.push(u8::try_from(key.len()).expect("a header name fits into its length field"));
         headers.extend(key.bytes());
         headers.push(7);
-        let length = u16::try_from(value.len()).expect("the values are short");
+        let length = u16::try_from(value.len()).expect("a header value fits into its length field");
         headers.extend(length.to_be_bytes());
         headers.extend(value.bytes());
     }
     let total = 16 + headers.len() + payload.len();
     let mut frame = Vec::new();
     for length in [total, headers.len()] {
-        let length = u32::try_from(length).expect("the frames are short");
+        let length = u32::try_from(length).expect("a frame fits into its length field");
         frame.extend(length.to_be_bytes());
     }
     frame.extend(checksum(&frame).to_be_bytes());
@@ -316,10 +316,14 @@ fn fix_frames(bytes: &mut [u8], rng: &mut Rng) {
     let mut at = 0;
     while at + 16 <= bytes.len() && rng.below(12) > 0 {
         let left = bytes.len() - at;
-        let said = u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let said = u32::from_be_bytes(
+            bytes[at..at + 4]
+                .try_into()
+                .expect("the slice has four bytes"),
+        );
         let total = usize::try_from(said).unwrap_or(left).clamp(16, left);
         if rng.below(4) > 0 {
-            let total = u32::try_from(total).expect("the cases are short");
+            let total = u32::try_from(total).expect("a case fits into its length field");
             bytes[at..at + 4].copy_from_slice(&total.to_be_bytes());
         }
         let check = checksum(&bytes[at..at + 8]);

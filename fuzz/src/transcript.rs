@@ -53,9 +53,9 @@ fn read(
     let (mut entries, mut damage) = (Vec::new(), Vec::new());
     for item in native
         .read_within(Cursor::new(bytes), limits)
-        .expect("memory can be read")
+        .expect("reading from memory does not fail")
     {
-        match item.expect("memory can be read") {
+        match item.expect("reading from memory does not fail") {
             Item::Entry { entry, at } => entries.push((entry, at)),
             Item::Damage(found) => damage.push(found),
         }
@@ -79,7 +79,7 @@ fn check_spans(bytes: &[u8], entries: &[(ConversationItem, Span)], damage: &[Dam
 }
 
 fn index(number: u64) -> usize {
-    usize::try_from(number).expect("it is within memory")
+    usize::try_from(number).expect("the length fits into memory")
 }
 
 /// A repair keeps everything readable, adds only its own records, and is idempotent.
@@ -92,19 +92,19 @@ fn check_repair(
     let mut once = Vec::new();
     let done = native
         .repair_within(Cursor::new(bytes), &mut once, limits)
-        .expect("memory can be written");
+        .expect("writing to memory does not fail");
     if done.is_unchanged() {
         assert!(once == bytes, "a healthy transcript changed");
     }
     let mut twice = Vec::new();
     let again = native
         .repair_within(Cursor::new(&once), &mut twice, limits)
-        .expect("memory can be written");
+        .expect("writing to memory does not fail");
     assert!(again.is_unchanged(), "{again:?} after {done:?}");
     assert!(once == twice, "a repaired transcript changed");
     let report = native
         .examine_within(Cursor::new(&once), limits)
-        .expect("memory can be read");
+        .expect("reading from memory does not fail");
     assert!(!report.is_torn());
     assert_eq!(report.broken().count(), 0);
     let open = report.summary.unanswered.len() as u64 + report.summary.unanswered_unlisted;
@@ -135,7 +135,7 @@ fn check_move(native: TranscriptFormat, bytes: &[u8]) {
         let mut made = Vec::new();
         let moved = native
             .relocate(Cursor::new(bytes), &mut made, &target)
-            .expect("memory can be written");
+            .expect("writing to memory does not fail");
         (made, moved)
     };
     let (same, _) = rehome("/home/user/project", "/home/user/project", None);
@@ -166,7 +166,7 @@ fn check_write(entries: &[ConversationItem]) {
         let mut made = Vec::new();
         native
             .write(entries, &target, &mut made)
-            .expect("memory can be written");
+            .expect("writing to memory does not fail");
         let (back, damage) = read(native, &made, Limits::default());
         assert_eq!(damage, []);
         let back: Vec<_> = back.into_iter().map(|(entry, _)| entry).collect();
@@ -177,7 +177,7 @@ fn check_write(entries: &[ConversationItem]) {
         let mut again = Vec::new();
         native
             .write(&back, &target, &mut again)
-            .expect("memory can be written");
+            .expect("writing to memory does not fail");
         let (back, _) = read(native, &again, Limits::default());
         let back: Vec<_> = back.into_iter().map(|(entry, _)| entry).collect();
         assert_eq!(to_messages(&back).0, messages);

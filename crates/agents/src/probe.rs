@@ -17,14 +17,20 @@ pub(crate) struct EventLog(Mutex<String>);
 impl EventLog {
     /// The recorded events, followed by the outcome.
     pub(crate) fn with_outcome(self, outcome: &impl Debug) -> String {
-        let log = self.0.into_inner().expect("nobody panics while it is held");
+        let log = self
+            .0
+            .into_inner()
+            .expect("no thread panics while it holds the lock");
         format!("{log}{outcome:?}")
     }
 }
 
 impl Listener for EventLog {
     fn on_event(&self, event: Event<'_>) {
-        let mut log = self.0.lock().expect("nobody panics while it is held");
+        let mut log = self
+            .0
+            .lock()
+            .expect("no thread panics while it holds the lock");
         let _ = writeln!(log, "{event:?}");
     }
 }

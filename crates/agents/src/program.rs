@@ -150,7 +150,7 @@ pub(crate) fn is_valid_id(id: &str) -> bool {
 /// The error for a program that uses another conversation than it was asked to.
 pub(crate) fn wrong_conversation(program: &str, asked: &str, used: &str) -> Error {
     let message = format!(
-        "{program} was to use conversation {asked}, and uses {}",
+        "{program} uses conversation {} instead of {asked}",
         crate::command::output::escape_controls(used)
     );
     Error::new(ErrorKind::Invalid, message)

@@ -4,7 +4,7 @@
 //! original beside the file.
 #![expect(
     clippy::disallowed_methods,
-    reason = "records lie where the programs put them, are read line by line however long they are, and are replaced in one step"
+    reason = "transcripts are in the agents' own folders, are read line by line, however long they are, and are replaced atomically"
 )]
 
 mod sub_agents;
@@ -282,11 +282,14 @@ async fn run_blocking<T: Send + 'static>(
         })
     };
     let done = tokio::task::spawn_blocking(work).await;
-    done.expect("what is done with a record ends")
+    done.expect("the blocking task does not panic")
 }
 
 fn missing(id: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no record of {id}"))
+    Error::new(
+        ErrorKind::NotFound,
+        format!("there is no transcript of conversation {id}"),
+    )
 }
 
 /// Whether a transcript contains the first prompt.
@@ -314,9 +317,7 @@ fn find_first_prompt(
             _ => {}
         }
     }
-    Ok(FirstPrompt::Missing(
-        "nobody asks anything in it".to_owned(),
-    ))
+    Ok(FirstPrompt::Missing("it contains no prompt".to_owned()))
 }
 
 fn is_prompt(entry: &ConversationItem) -> bool {
@@ -333,7 +334,7 @@ fn health(report: &Report, first_prompt: &FirstPrompt) -> Health {
         let summary = &report.summary;
         let answered = summary.usage != Tokens::default() || !summary.unanswered.is_empty();
         return if answered {
-            Health::Unreadable(format!("what was asked is not in it ({why})"))
+            Health::Unreadable(format!("the first prompt is missing ({why})"))
         } else {
             Health::Empty
         };
@@ -439,7 +440,7 @@ fn back_up(path: &Path) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    unreachable!("there is always another number")
+    unreachable!("the numbers do not run out")
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
@@ -452,7 +453,7 @@ fn describe_repair(repair: &Repair, before: &Path) -> String {
     let closed = repair.closed.len() as u64 + repair.closed_unlisted;
     let mut listed = Vec::new();
     if dropped > 0 {
-        listed.push(format!("{dropped} lines that cannot be read were left out"));
+        listed.push(format!("{dropped} unreadable lines were removed"));
     }
     if closed > 0 {
         listed.push(format!("{closed} calls were marked as of unknown outcome"));
@@ -461,10 +462,10 @@ fn describe_repair(repair: &Repair, before: &Path) -> String {
         listed.push(format!("{} gaps were bridged", repair.bridged));
     }
     if repair.ended {
-        listed.push("the last line was ended".to_owned());
+        listed.push("the last line was terminated".to_owned());
     }
     format!(
-        "the record of the conversation was put in order ({}); it is kept as it was in {}",
+        "the transcript was repaired ({}); the original is kept as {}",
         listed.join(", "),
         before.display()
     )
@@ -534,7 +535,7 @@ mod tests {
                 lines[asked] = broken;
                 let health = health_of(native, &lines.concat());
                 assert!(
-                    matches!(&health, Health::Unreadable(why) if why.contains("what was asked")),
+                    matches!(&health, Health::Unreadable(why) if why.contains("first prompt is missing")),
                     "{native:?} {health:?}"
                 );
             }

@@ -111,7 +111,7 @@ fn cut(
         if read < wanted {
             let short = std::io::Error::new(
                 std::io::ErrorKind::UnexpectedEof,
-                "it became shorter while it was read",
+                "the file shrank while it was read",
             );
             return Err(Error::at(name, short));
         }

@@ -187,11 +187,11 @@ impl Stored {
             .split_last_chunk::<32>()
             .ok_or(Broken("it is too short"))?;
         if Digest::of(content).as_bytes() != check {
-            return Err(Broken("its checksum differs"));
+            return Err(Broken("its checksum does not match"));
         }
         let mut reader = Reader(content);
         if reader.take(8)? != MAGIC {
-            return Err(Broken("it is not a manifest of a version known here"));
+            return Err(Broken("it is not a manifest of a known version"));
         }
         match reader.byte()? {
             WHOLE => Ok(Stored::Whole(unpack(&mut reader)?)),
@@ -200,7 +200,7 @@ impl Stored {
                 depth: reader.small()?,
                 changes: Changes::decode(&unpack(&mut reader)?)?,
             }),
-            _ => Err(Broken("it is stored in no known form")),
+            _ => Err(Broken("its storage form is unknown")),
         }
     }
 
@@ -216,7 +216,7 @@ impl Stored {
 fn unpack(reader: &mut Reader<'_>) -> Result<Vec<u8>, Broken> {
     let length = reader.number()?;
     if length > LONGEST {
-        return Err(Broken("it is longer than any that is written"));
+        return Err(Broken("it exceeds the maximum length"));
     }
     let length = usize::try_from(length).map_err(|_| Broken("it is too long"))?;
     // The frame must state the same length before memory is allocated for it.
@@ -224,12 +224,12 @@ fn unpack(reader: &mut Reader<'_>) -> Result<Vec<u8>, Broken> {
         .ok()
         .flatten();
     if said != Some(length as u64) {
-        return Err(Broken("its length is not what it says"));
+        return Err(Broken("its length differs from the recorded one"));
     }
-    let body =
-        zstd::bulk::decompress(reader.0, length).map_err(|_| Broken("it cannot be unpacked"))?;
+    let body = zstd::bulk::decompress(reader.0, length)
+        .map_err(|_| Broken("it cannot be decompressed"))?;
     if body.len() != length {
-        return Err(Broken("its length is not what it says"));
+        return Err(Broken("its length differs from the recorded one"));
     }
     Ok(body)
 }

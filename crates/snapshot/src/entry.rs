@@ -83,13 +83,13 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Rule(rule) => write!(f, "left out by the rule {rule}"),
+            Why::Rule(rule) => write!(f, "excluded by rule: {rule}"),
             Why::Special(what) => write!(f, "it is a {what}"),
             Why::Unreadable(reason) => write!(f, "it cannot be read: {reason}"),
-            Why::Vanished => f.write_str("it went away in the meantime"),
-            Why::OtherFileSystem => f.write_str("it lies on another file system"),
-            Why::Store => f.write_str("snapshots are kept there"),
-            Why::Budget(what) => write!(f, "no {what} left for it"),
+            Why::Vanished => f.write_str("it vanished during the capture"),
+            Why::OtherFileSystem => f.write_str("it is on another file system"),
+            Why::Store => f.write_str("it is the snapshot store"),
+            Why::Budget(what) => write!(f, "the limit of {what} is reached"),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Chunk {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self {
             digest: Digest::of(bytes),
-            length: u32::try_from(bytes.len()).expect("a piece has at most 1 MiB"),
+            length: u32::try_from(bytes.len()).expect("a chunk has at most 1 MiB"),
         }
     }
 }

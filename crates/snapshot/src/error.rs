@@ -22,23 +22,23 @@ pub enum Error {
     #[error("snapshot {snapshot} cannot be trusted: {reason}")]
     Hostile { snapshot: Digest, reason: String },
     /// A folder that is never captured or restored into.
-    #[error("{} is not captured or restored: {reason}", place.display())]
+    #[error("{} cannot be captured or restored into: {reason}", place.display())]
     Refused {
         place: PathBuf,
         reason: &'static str,
     },
     /// The folder is not a snapshot store of a known version.
-    #[error("{} is not a vault of this Segno: {reason}", place.display())]
+    #[error("{} is not a snapshot store of this version of Segno: {reason}", place.display())]
     NotASnapshotStore { place: PathBuf, reason: String },
     /// Something blocks a restore. Nothing was changed.
-    #[error("`{}` is in the way: {reason}", path.display())]
+    #[error("`{}` blocks the restore: {reason}", path.display())]
     Blocked {
         /// Relative to the folder.
         path: PathBuf,
         reason: &'static str,
     },
     /// A git repository was restored, but could not be made usable at its new path.
-    #[error("a git repository was brought back, but not mended: {0}")]
+    #[error("a git repository was restored, but its paths were not updated: {0}")]
     Git(#[from] crate::git::Error),
     /// The file is encrypted and cannot be decrypted here.
     #[error("{} cannot be read: {shut}", place.display())]
@@ -64,7 +64,7 @@ pub enum Error {
 fn or_words(what: Measure) -> &'static str {
     match what {
         Measure::Bytes => "",
-        Measure::Entries => ", or as much is said about fewer",
+        Measure::Entries => ", or fewer with as much metadata",
     }
 }
 
@@ -130,15 +130,17 @@ impl Diagnose for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Error::Blocked { path, .. } => {
-                Some(format!("move `{}` away, and restore again", path.display()))
+                Some(format!("move `{}` away and restore again", path.display()))
             }
             Error::TooMuch { what, .. } => {
                 let what = what.word();
-                Some(format!("if you trust it, `--max-{what} N` allows more"))
+                Some(format!(
+                    "if you trust the archive, allow more with `--max-{what} N`"
+                ))
             }
-            Error::Full { .. } => Some("make room, and try again".into()),
+            Error::Full { .. } => Some("free disk space and try again".into()),
             Error::CannotDecrypt { .. } => Some(
-                "name the key that it was written with: `encryption.key_file` in config.toml"
+                "set `encryption.key_file` in config.toml to the key that it was encrypted with"
                     .into(),
             ),
             _ => None,

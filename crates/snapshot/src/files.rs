@@ -182,9 +182,7 @@ impl Draft {
         self.file.sync_all()?;
         let written = self.hasher.as_ref().map(blake3::Hasher::finalize);
         if written != Some(self.read_back()?) {
-            return Err(io::Error::other(
-                "what was written to the disk reads back as something else",
-            ));
+            return Err(io::Error::other("the written data reads back differently"));
         }
         Ok(SyncedDraft(self))
     }

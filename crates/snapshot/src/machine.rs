@@ -25,7 +25,7 @@ pub(crate) fn stamp_tick() -> u32 {
 /// Random bytes, for unique names.
 #[expect(
     clippy::disallowed_methods,
-    reason = "names of drafts and packs; nothing that is kept depends on them"
+    reason = "random names of drafts and packs; no stored data depends on them"
 )]
 pub(crate) fn random_bytes() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
@@ -40,7 +40,7 @@ pub(crate) fn random_bytes() -> io::Result<[u8; 16]> {
 /// Waits for another program to finish writing a file.
 #[expect(
     clippy::disallowed_methods,
-    reason = "blocking code that waits for another program's write, for milliseconds"
+    reason = "blocking code that waits a few milliseconds for another program's write"
 )]
 pub(crate) fn sleep(duration: Duration) {
     std::thread::sleep(duration);

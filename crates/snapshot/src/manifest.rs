@@ -69,7 +69,7 @@ impl Manifest {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Broken> {
         let mut reader = Reader(bytes);
         if reader.byte()? != VERSION {
-            return Err(Broken("it has a version that is not known here"));
+            return Err(Broken("its version is unknown"));
         }
         let root = read_root(&mut reader)?;
         let entries = read_entries(&mut reader)?;
@@ -103,9 +103,7 @@ impl Manifest {
         for entry in &self.entries {
             check_entry(entry, |path| self.leads(path))?;
             if last.is_some_and(|last| order(last, &entry.path) != Ordering::Less) {
-                return Err(Broken(
-                    "its entries are not in order, or one is there twice",
-                ));
+                return Err(Broken("its entries are unordered or duplicate"));
             }
             last = Some(&entry.path);
             let parent = entry.path.parent().unwrap_or(Path::new(""));
@@ -113,7 +111,7 @@ impl Manifest {
                 open.pop();
             }
             if open.is_empty() && parent != Path::new("") {
-                return Err(Broken("an entry lies in something that is not a folder"));
+                return Err(Broken("the parent of an entry is not a folder"));
             }
             if entry.kind == Kind::Folder {
                 open.push(&entry.path);
@@ -121,7 +119,7 @@ impl Manifest {
         }
         self.skipped.iter().try_for_each(|skipped| {
             if skipped.path.as_os_str().is_empty() {
-                return Err(Broken("the folder itself is said to be left out"));
+                return Err(Broken("the root is listed as excluded"));
             }
             check_path(&skipped.path)
         })
@@ -138,13 +136,13 @@ pub(crate) fn check_entry(entry: &Entry, leads: impl FnOnce(&Path) -> bool) -> R
         Kind::Link { target } => {
             let target = bytes(target);
             if target.is_empty() || target.len() > PATH || target.contains(&0) {
-                return Err(Broken("a link has a target that none can have"));
+                return Err(Broken("a link has an invalid target"));
             }
             Ok(())
         }
         Kind::HardLink { of } => {
             if !leads(of) || order(of, &entry.path) != Ordering::Less {
-                return Err(Broken("a hard link has no file that it is a name of"));
+                return Err(Broken("a hard link has no target file"));
             }
             Ok(())
         }
@@ -153,7 +151,7 @@ pub(crate) fn check_entry(entry: &Entry, leads: impl FnOnce(&Path) -> bool) -> R
 
 fn check_facts(entry: &Entry) -> Result<(), Broken> {
     if entry.mode & !0o7777 != 0 {
-        return Err(Broken("a mode has bits that none has"));
+        return Err(Broken("a mode has invalid bits"));
     }
     let sane = |(name, value): &(OsString, Vec<u8>)| {
         let name = name.as_bytes();
@@ -163,7 +161,7 @@ fn check_facts(entry: &Entry) -> Result<(), Broken> {
             && value.len() <= 65_536
     };
     if !entry.attributes.iter().all(sane) {
-        return Err(Broken("an attribute is not one that is kept"));
+        return Err(Broken("an extended attribute is invalid"));
     }
     Ok(())
 }
@@ -172,12 +170,12 @@ fn check_content(size: u64, content: &[Chunk]) -> Result<(), Broken> {
     let mut sum = 0_u64;
     for chunk in content {
         if chunk.length == 0 || chunk.length as usize > LONGEST {
-            return Err(Broken("a piece of a file is too long, or empty"));
+            return Err(Broken("a chunk is empty or too long"));
         }
         sum += u64::from(chunk.length);
     }
     if sum != size || i64::try_from(size).is_err() {
-        return Err(Broken("the pieces of a file do not add up to its size"));
+        return Err(Broken("the chunks of a file do not add up to its size"));
     }
     Ok(())
 }
@@ -193,9 +191,7 @@ fn check_path(path: &Path) -> Result<(), Broken> {
             && !name.contains(&0)
     };
     if bytes.len() > PATH || !bytes.split(|&byte| byte == b'/').all(good) {
-        return Err(Broken(
-            "a path is not one that a file can have below the folder",
-        ));
+        return Err(Broken("a path is invalid or leads out of the folder"));
     }
     Ok(())
 }
@@ -343,7 +339,7 @@ pub(crate) fn skip_entry(reader: &mut Reader<'_>) -> Result<(EntryType, u64), Br
             reader.bytes()?;
             Ok((EntryType::HardLink, 0))
         }
-        _ => Err(Broken("an entry is of no known kind")),
+        _ => Err(Broken("an entry has an unknown kind")),
     }
 }
 
@@ -363,7 +359,7 @@ pub(crate) fn read_facts(reader: &mut Reader<'_>, path: PathBuf) -> Result<Entry
             content: read_content(reader)?,
             unstable,
         },
-        _ if unstable => return Err(Broken("something that is no file is said to have moved")),
+        _ if unstable => return Err(Broken("an entry is marked unstable but is not a file")),
         FOLDER => Kind::Folder,
         LINK => Kind::Link {
             target: self::path(reader.bytes()?),
@@ -371,7 +367,7 @@ pub(crate) fn read_facts(reader: &mut Reader<'_>, path: PathBuf) -> Result<Entry
         HARD_LINK => Kind::HardLink {
             of: self::path(reader.bytes()?),
         },
-        _ => return Err(Broken("an entry is of no known kind")),
+        _ => return Err(Broken("an entry has an unknown kind")),
     };
     Ok(Entry {
         path,
@@ -386,7 +382,7 @@ pub(crate) fn read_root(reader: &mut Reader<'_>) -> Result<Entry, Broken> {
     let root = read_facts(reader, PathBuf::new())?;
     check_facts(&root)?;
     if root.kind != Kind::Folder {
-        return Err(Broken("the folder itself is not a folder"));
+        return Err(Broken("the root is not a folder"));
     }
     Ok(root)
 }
@@ -420,7 +416,9 @@ pub(crate) fn write_path<'a>(writer: &mut Writer, last: &[u8], path: &'a [u8]) -
 pub(crate) fn read_path(reader: &mut Reader<'_>, last: &mut Vec<u8>) -> Result<(), Broken> {
     let shared = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
     if shared > last.len() {
-        return Err(Broken("a path shares more than there is"));
+        return Err(Broken(
+            "a path shares a longer prefix than its predecessor has",
+        ));
     }
     last.truncate(shared);
     last.extend_from_slice(reader.bytes()?);
@@ -475,7 +473,7 @@ pub(crate) fn read_skipped(reader: &mut Reader<'_>) -> Result<Vec<Skipped>, Brok
             4 => Why::OtherFileSystem,
             5 => Why::Store,
             6 => Why::Budget(text),
-            _ => return Err(Broken("something was left out for no known reason")),
+            _ => return Err(Broken("an excluded path has an unknown reason")),
         };
         let path = path(&last);
         skipped.push(Skipped { path, why });

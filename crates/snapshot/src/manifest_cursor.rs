@@ -49,7 +49,7 @@ impl<'a> ManifestCursor<'a> {
     pub(crate) fn open(whole: &'a [u8]) -> Result<(Entry, Self), Broken> {
         let mut reader = Reader(whole);
         if reader.byte()? != VERSION {
-            return Err(Broken("it has a version that is not known here"));
+            return Err(Broken("its version is unknown"));
         }
         let root = read_root(&mut reader)?;
         let cursor = Self {

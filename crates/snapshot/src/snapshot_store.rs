@@ -74,9 +74,9 @@ impl SnapshotStore {
         match files::read(&path, 1024) {
             Ok(format) if format == FORMAT => Ok(()),
             Ok(format) if format.starts_with(b"segno vault ") => {
-                refuse("its file `format` has a version that is not known here")
+                refuse("its file `format` has an unknown version")
             }
-            Ok(_) => refuse("its file `format` says something else"),
+            Ok(_) => refuse("its file `format` has unknown content"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let names =
                     files::names(&self.root).map_err(|error| Error::at(&self.root, error))?;
@@ -91,7 +91,7 @@ impl SnapshotStore {
                 if path.exists() {
                     return self.check_format();
                 }
-                refuse("it has other things in it, and no file `format`")
+                refuse("it is not empty and has no file `format`")
             }
             Err(error) => Err(Error::at(&path, error)),
         }
@@ -272,11 +272,11 @@ impl SnapshotStore {
                 }
             }
             if chain.len() > delta::CHAIN as usize {
-                return Err(damaged(snapshot, "its chain of changes does not end"));
+                return Err(damaged(snapshot, "its chain of changes is too long"));
             }
         };
         if Digest::of(&whole) != at {
-            return Err(damaged(at, "what it says does not match its name"));
+            return Err(damaged(at, "its content does not match its name"));
         }
         if chain.is_empty() {
             return Ok(whole);
@@ -288,7 +288,7 @@ impl SnapshotStore {
         if Digest::of(&whole) != snapshot {
             return Err(damaged(
                 snapshot,
-                "what its changes add up to does not match its name",
+                "its merged changes do not match its name",
             ));
         }
         Ok(whole)

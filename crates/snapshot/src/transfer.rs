@@ -113,7 +113,7 @@ impl SnapshotStore {
         }
         let found = part_of(part.kind, part.name, &draft.path)?;
         if found != *part {
-            let reason = "it is not as long as it was, or its end is another";
+            let reason = "its length or its checksum has changed";
             return Err(Error::damaged(part.to_string(), reason));
         }
         let (folder, path) = match part.kind {
@@ -151,7 +151,7 @@ impl SnapshotStore {
                 .map_err(|broken| damaged(broken.0))?,
         };
         if Digest::of(&whole) != name {
-            return Err(damaged("what it says does not match its name"));
+            return Err(damaged("its content does not match its name"));
         }
         let decoded = Manifest::decode(&whole).map_err(|broken| damaged(broken.0));
         decoded.map(|_| ())

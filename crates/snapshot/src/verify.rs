@@ -114,7 +114,12 @@ fn check(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut result = work();
         for other in others {
-            let lost = || Err(Error::damaged("the check", "a thread of it ended early"));
+            let lost = || {
+                Err(Error::damaged(
+                    "the verification",
+                    "a worker thread panicked",
+                ))
+            };
             result = result.and(other.join().unwrap_or_else(|_| lost()));
         }
         result

@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn count(&mut self, least: usize) -> Result<usize, Broken> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if count.saturating_mul(least) > self.0.len() {
-            return Err(Broken("it says that more follows than does"));
+            return Err(Broken("a count exceeds the data"));
         }
         Ok(count)
     }
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         let seconds = self.signed()?;
         let nanos = self.small()?;
         if nanos >= 1_000_000_000 {
-            return Err(Broken("a time has too many nanoseconds"));
+            return Err(Broken("a timestamp has too many nanoseconds"));
         }
         Ok(FileTime { seconds, nanos })
     }
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         if self.0.is_empty() {
             Ok(())
         } else {
-            Err(Broken("something follows its end"))
+            Err(Broken("data follows its end"))
         }
     }
 }

@@ -206,7 +206,7 @@ impl BlobFolder {
                 .to_string_lossy()
                 .into_owned();
             if name.starts_with("draft-") {
-                let problem = "an unfinished blob of a run that was killed; nothing refers to it";
+                let problem = "is an unfinished blob of a killed run; nothing refers to it";
                 findings.push(finding(
                     file.display().to_string(),
                     problem,

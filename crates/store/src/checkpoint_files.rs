@@ -46,11 +46,12 @@ impl CheckpointFiles {
 
     /// The key of this installation, if it has one.
     fn key(&self) -> Result<Option<[u8; 32]>, Error> {
-        let damaged = || Error::Damaged {
+        let damaged = || {
+            Error::Damaged {
             object: self.key.display().to_string(),
-            reason: "it is not the key that was written here, and checkpoints cannot be told from \
-                     those of others without it; put it back from a backup of this folder"
+            reason: "it is not the original key, and without that key Segno cannot verify that a checkpoint was created here; restore it from a backup of this folder"
                 .to_owned(),
+        }
         };
         match self.disk.read(&self.key, 64) {
             Ok(bytes) => match bytes.split_first_chunk() {
@@ -243,7 +244,7 @@ impl CheckpointFiles {
         };
         let bytes = bytes.map_err(|error| io_error(file, &error))?;
         let text = String::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
-        let key = key.ok_or_else(|| damaged("the key that sealed it is gone".to_owned()))?;
+        let key = key.ok_or_else(|| damaged("the key that signed it is missing".to_owned()))?;
         let manifest = Manifest::from_text(&text, key).map_err(|broken| match broken {
             Broken::Newer(found) => Error::Newer {
                 place: file.display().to_string(),

@@ -14,7 +14,7 @@ pub struct LocalDisk;
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door that the lint points to"
+    reason = "this is the implementation that the lint points to"
 )]
 impl Disk for LocalDisk {
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {

@@ -135,7 +135,7 @@ impl StoredSession {
             read.push((record, entry));
         }
         if read.len() < limit && head != self.summary.head {
-            return Err(damaged(session, &"it does not continue what was given"));
+            return Err(damaged(session, &"it does not continue the given head"));
         }
         Ok(read)
     }
@@ -327,7 +327,7 @@ impl Journal for Memory {
             let record = stored
                 .records
                 .get(index)
-                .ok_or_else(|| damaged(session, &format!("record {seq} is missing")))?;
+                .ok_or_else(|| damaged(session, &format!("event {seq} is missing")))?;
             let before = index
                 .checked_sub(1)
                 .map_or(Head::genesis(session), |index| stored.records[index].head());
@@ -354,7 +354,10 @@ impl Journal for Memory {
         match seq {
             Some(seq) => self.event(session, seq),
             None => self.with(session, |_| {
-                Err(damaged(session, &"the end of a step is missing"))
+                Err(damaged(
+                    session,
+                    &"the `step_finished` event of a step is missing",
+                ))
             }),
         }
     }

@@ -56,9 +56,9 @@ impl BucketServer {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
-                .unwrap_or_else(|error| panic!("{}: {error}; `make tools`", python.display()));
+                .unwrap_or_else(|error| panic!("{}: {error}; run `make tools`", python.display()));
             let mut has_ended = false;
-            wait_until("the server of S3 answers", || {
+            wait_until("the S3 server responds", || {
                 has_ended = child.try_wait().unwrap().is_some();
                 has_ended || TcpStream::connect(address).is_ok()
             });
@@ -66,7 +66,7 @@ impl BucketServer {
                 return Self { address, child };
             }
         }
-        panic!("no server of S3 could be started; `make tools`");
+        panic!("the S3 server could not be started; run `make tools`");
     }
 
     pub fn address(&self) -> SocketAddr {

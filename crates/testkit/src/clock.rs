@@ -102,7 +102,10 @@ impl Seeded {
     }
 
     fn next(&self) -> u64 {
-        let mut state = self.0.lock().expect("no one panics while holding it");
+        let mut state = self
+            .0
+            .lock()
+            .expect("no thread panics while it holds the lock");
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = *state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

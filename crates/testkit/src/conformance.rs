@@ -232,7 +232,7 @@ pub async fn stale_run_cannot_append(store: &dyn Store, _: Clock) {
         .read(new.session, Head::genesis(new.session), 100)
         .await
         .unwrap();
-    assert_eq!(entries.len(), 3, "nothing of the old run's writes is there");
+    assert_eq!(entries.len(), 3, "no write of the old run is visible");
 }
 
 /// A late heartbeat returns an error; a late release does nothing.

@@ -54,7 +54,7 @@ impl JournalBuilder {
 
     /// The new session, ready for `Store::create`.
     pub fn create(&mut self, name: &str) -> NewSession {
-        let name = Name::new(name).expect("tests use good names");
+        let name = Name::new(name).expect("tests use valid names");
         let spec = "version: 0\n";
         let created = SessionCreated {
             name: name.clone(),
@@ -117,7 +117,7 @@ impl JournalBuilder {
 
 pub fn step_started(path: &str) -> Event {
     StepStarted {
-        path: Path::new(path).expect("tests use good paths"),
+        path: Path::new(path).expect("tests use valid paths"),
         revision: 0,
         attempt: 1,
         agent: "a".into(),
@@ -129,7 +129,7 @@ pub fn step_started(path: &str) -> Event {
 
 pub fn step_finished(path: &str, output: &str) -> Event {
     StepFinished {
-        path: Path::new(path).expect("tests use good paths"),
+        path: Path::new(path).expect("tests use valid paths"),
         revision: 0,
         attempt: 1,
         output: Text::Inline(output.into()),

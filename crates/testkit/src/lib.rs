@@ -9,7 +9,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "everything here runs inside tests: a panic is the answer, and the machine is the subject"
+    reason = "all of this runs inside tests: it reports errors by panicking, and tests the real machine"
 )]
 
 pub mod bedrock;

@@ -3,7 +3,7 @@
 
 #![expect(
     missing_docs,
-    reason = "the name of a case is the sentence that it checks"
+    reason = "the name of a case is the claim that it checks"
 )]
 
 use std::sync::Arc;

@@ -287,7 +287,7 @@ fn captured_output(output: &std::process::Output) -> ProcessOutput {
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(!is_overdue(begun), "gave up waiting until {what}");
+        assert!(!is_overdue(begun), "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -29,7 +29,7 @@ const MAX_TOOLS: usize = 10_000;
 /// How many bytes of an agent's error message are shown.
 const MAX_ERROR: usize = 4 << 10;
 
-const LOG_IN: &str = "log in with the agent's own program first, or set the key that it wants";
+const LOG_IN: &str = "log in with the agent's own program, or set its API key";
 
 /// A running agent. Dropping this ends the agent's whole process tree.
 pub struct Connection {
@@ -97,7 +97,7 @@ impl Connection {
 
     /// Sends `initialize`. Call this first, and once.
     pub async fn initialize(&mut self) -> Result<&Agent, AcpError> {
-        let operation = "saying hello";
+        let operation = "initializing";
         let params = json!({
             "protocolVersion": VERSION,
             "clientCapabilities": {"fs": self.config.files.capabilities(), "terminal": false},
@@ -106,7 +106,7 @@ impl Connection {
         let value = self.request(operation, "initialize", &params).await?;
         if value["protocolVersion"] != VERSION {
             let theirs = sanitize(&value["protocolVersion"].to_string(), 64);
-            let reason = format!("it speaks version {theirs} of ACP, and Segno speaks {VERSION}");
+            let reason = format!("it speaks ACP version {theirs}; Segno speaks version {VERSION}");
             return Err(self
                 .transport
                 .fail(operation, Failure::Protocol(reason))
@@ -132,13 +132,13 @@ impl Connection {
 
     /// Creates a session in this folder. Updates that arrive before the response are dropped.
     pub async fn new_session(&mut self, cwd: &Path) -> Result<Session, AcpError> {
-        let operation = "beginning a session";
+        let operation = "creating a session";
         self.initialized(operation)?;
         let params = self.session_params(operation, cwd)?;
         let value = self.request(operation, "session/new", &params).await?;
         let id = value["sessionId"].as_str().filter(|id| is_valid_id(id));
         let Some(id) = id.map(str::to_owned) else {
-            let reason = "it did not say which session".to_owned();
+            let reason = "its response has no valid `sessionId`".to_owned();
             return Err(self
                 .transport
                 .fail(operation, Failure::Protocol(reason))
@@ -157,7 +157,7 @@ impl Connection {
     pub fn load_session(&mut self, id: &str, cwd: &Path) -> Result<Replay<'_>, AcpError> {
         let operation = Replay::OPERATION;
         if !self.initialized(operation)?.load_session {
-            let reason = "it cannot bring sessions back";
+            let reason = "it does not support `session/load`";
             return Err(self.transport.error(ErrorKind::Invalid, operation, reason));
         }
         let mut params = self.session_params(operation, cwd)?;
@@ -172,7 +172,7 @@ impl Connection {
         let operation = Turn::OPERATION;
         self.initialized(operation)?;
         if !self.folders.contains_key(session) {
-            let reason = "that session was neither begun nor brought back";
+            let reason = "the session was neither created nor loaded on this connection";
             return Err(self.transport.error(ErrorKind::Invalid, operation, reason));
         }
         let prompt = json!([{"type": "text", "text": text}]);
@@ -191,7 +191,7 @@ impl Connection {
         self.transport.check_open()?;
         let agent = self.agent.as_ref();
         agent.ok_or_else(|| {
-            let reason = "nobody has said hello";
+            let reason = "the connection is not initialized";
             self.transport.error(ErrorKind::Invalid, operation, reason)
         })
     }
@@ -199,7 +199,7 @@ impl Connection {
     fn session_params(&self, operation: &str, cwd: &Path) -> Result<Value, AcpError> {
         let text = cwd.to_str().filter(|_| cwd.is_absolute());
         let text = text.ok_or_else(|| {
-            let reason = format!("{} is not an absolute path of text", cwd.display());
+            let reason = format!("{} is not an absolute UTF-8 path", cwd.display());
             self.transport.error(ErrorKind::Invalid, operation, reason)
         })?;
         Ok(json!({"cwd": text, "mcpServers": self.servers}))
@@ -217,14 +217,14 @@ impl Connection {
             transport.error(ErrorKind::Invalid, operation, reason)
         };
         if self.pending.is_some() {
-            let reason = "what was asked before was not heard to its end";
+            let reason = "the previous request is still pending";
             return Err(error(&self.transport, reason));
         }
         self.last_request += 1;
         let said = self
             .transport
             .queue(&rpc::request(self.last_request, method, params));
-        said.map_err(|_| error(&self.transport, "it does not read what it is told"))?;
+        said.map_err(|_| error(&self.transport, "it does not read its input"))?;
         self.pending = Some(self.last_request);
         Ok(self.last_request)
     }
@@ -328,7 +328,7 @@ impl Connection {
         let folder = session.and_then(|session| self.folders.get(session));
         if method == "session/request_permission" {
             let (Some(tool), Some(folder)) = (Tool::read(&params["toolCall"]), folder) else {
-                let why = "a session and a tool call are needed".to_owned();
+                let why = "a known `sessionId` and a `toolCall` are required".to_owned();
                 return (Err((rpc::INVALID_PARAMS, why)), None);
             };
             let mut known = self.tools.get(&tool.id).cloned().unwrap_or_default();
@@ -353,7 +353,7 @@ impl Connection {
         let folder = folder.map(PathBuf::as_path);
         let Some((outcome, update)) = self.config.files.answer_request(method, params, folder)
         else {
-            let why = "there is no such method".to_owned();
+            let why = "method not found".to_owned();
             return (Err((rpc::METHOD_NOT_FOUND, why)), None);
         };
         let outcome = outcome.map_err(|why| (rpc::INVALID_PARAMS, why));

@@ -218,7 +218,7 @@ async fn load_session(
     folder: &Path,
 ) -> Result<LoadedSession, Error> {
     if !connection.can_load() {
-        let message = "the agent cannot bring sessions back";
+        let message = "the agent does not support `session/load`";
         return Err(Error::new(ErrorKind::NotFound, message));
     }
     let mut loaded = LoadedSession::default();

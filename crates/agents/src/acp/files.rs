@@ -46,7 +46,7 @@ impl Files {
         let disk = self.disk(operation)?;
         let outcome = match folder {
             Some(folder) => perform(operation, params, folder, disk),
-            None => Err("there is no such session".to_owned()),
+            None => Err("unknown session".to_owned()),
         };
         let update = Update::File {
             operation,

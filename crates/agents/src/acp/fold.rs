@@ -255,7 +255,7 @@ impl<'a> Fold<'a> {
             .or_else(|| known?.title.as_deref())
             .unwrap_or("a tool");
         let notice = format!(
-            "{} was denied leave to use {}; `acp.permissions` in the settings says what it may do, and whoever plans or reviews only looks",
+            "{} was denied permission to use {}; `acp.permissions` in config.toml sets what it may do, and agents that plan or review are read-only",
             self.program,
             sanitize(title, MAX_TITLE)
         );
@@ -312,19 +312,19 @@ impl<'a> Fold<'a> {
                     usage: self.usage,
                 });
             }
-            Stop::MaxTokens => (ErrorKind::Invalid, "it may not say more".to_owned()),
+            Stop::MaxTokens => (ErrorKind::Invalid, "it reached its output limit".to_owned()),
             Stop::MaxTurnRequests => {
-                let why = "it may not ask its model more often";
+                let why = "it reached its limit of model requests per turn";
                 (ErrorKind::Invalid, why.to_owned())
             }
-            Stop::Refusal => (ErrorKind::Invalid, "it refuses to go on".to_owned()),
+            Stop::Refusal => (ErrorKind::Invalid, "it refuses to continue".to_owned()),
             // Segno did not cancel it.
-            Stop::Cancelled => (ErrorKind::Crashed, "its turn was broken off".to_owned()),
+            Stop::Cancelled => (ErrorKind::Crashed, "its turn was cancelled".to_owned()),
             Stop::Unknown(word) => {
                 let word = sanitize(word, MAX_TITLE);
                 (
                     ErrorKind::Invalid,
-                    format!("it stopped because of `{word}`"),
+                    format!("it stopped with reason `{word}`"),
                 )
             }
         };

@@ -1,7 +1,7 @@
 //! Agents that speak the Agent Client Protocol over their stdin and stdout: one line of JSON for
 //! each message, in both directions.
 //!
-//! A [`Connection`] is a program below a process guard ([`guard`](crate::command::warden)):
+//! A [`Connection`] is a program below a process guard ([`guard`](crate::command::process_guard)):
 //! nothing that it started outlives it. Its owner sends one request at a time, and receives the
 //! agent's updates while it works: a [`Turn`] is a running prompt, a [`Replay`] an earlier session
 //! that is being loaded. No task runs in the background, so an agent that sends faster than its
@@ -9,7 +9,7 @@
 //!
 //! The agent's own requests are answered on the way: permission requests by a [`Policy`] that
 //! denies by default and never answers "always", files only where [`Files`] offers them and inside
-//! the session's folder, everything else by "there is no such method".
+//! the session's folder, everything else by "method not found".
 //!
 //! An agent's output is untrusted. Known messages are parsed strictly; unknown updates are kept as
 //! they came ([`Update::Raw`]); a line that cannot be a message ends the connection with an error

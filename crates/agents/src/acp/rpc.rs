@@ -80,7 +80,7 @@ pub(super) fn read(line: &[u8]) -> Line {
     if let Some(id) = &envelope.id
         && !is_valid_id(id)
     {
-        return Line::Damaged("its id is neither a number nor a short text".to_owned());
+        return Line::Damaged("its `id` is neither an integer nor a short string".to_owned());
     }
     let damaged = |why: &str| Line::Damaged(why.to_owned());
     let Envelope {
@@ -97,10 +97,12 @@ pub(super) fn read(line: &[u8]) -> Line {
             id,
             outcome: Err(error),
         },
-        (Some(_), ..) => return damaged("it asks and answers at once"),
-        (None, _, Some(_), Some(_)) => return damaged("it is an answer and a refusal at once"),
-        (None, Some(_), None, None) => return damaged("it neither asks nor answers"),
-        (None, None, ..) => return damaged("it says neither what it asks nor what it answers"),
+        (Some(_), ..) => return damaged("it is both a request and a response"),
+        (None, _, Some(_), Some(_)) => return damaged("it has both `result` and `error`"),
+        (None, Some(_), None, None) => {
+            return damaged("it has neither `method`, `result` nor `error`");
+        }
+        (None, None, ..) => return damaged("it has neither `method` nor `id`"),
     })
 }
 

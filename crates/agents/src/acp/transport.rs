@@ -24,8 +24,8 @@ const MAX_NOISE: usize = 1000;
 /// How many bytes may be queued for an agent that does not read.
 const MAX_BACKLOG: usize = 32 << 20;
 
-const BY_HAND: &str = "run its command by hand to see what it does";
-const INSTALLED: &str = "look whether the program is installed and in PATH";
+const BY_HAND: &str = "run its command by hand to see its output";
+const INSTALLED: &str = "check that the program is installed and on PATH";
 
 pub(super) struct Transport {
     /// The program's name, safe to show.
@@ -55,7 +55,7 @@ impl Transport {
         let program = escape_controls(argv.first().map_or("", String::as_str));
         let error = |kind, reason| AcpError {
             program: program.clone(),
-            operation: "starting it".to_owned(),
+            operation: "starting".to_owned(),
             reason,
             kind,
             code: None,
@@ -67,7 +67,7 @@ impl Transport {
         let started = stdio_transport::start(argv, env, cwd, guard).await;
         let (stdio, process) = started.map_err(|problem| {
             if cwd.is_dir() {
-                let reason = format!("its warden cannot be started: {problem}");
+                let reason = format!("its process guard cannot be started: {problem}");
                 return error(ErrorKind::Crashed, reason);
             }
             let reason = format!("{} is not a folder", cwd.display());
@@ -90,7 +90,7 @@ impl Transport {
     /// Queues a message. `next` writes it while it waits.
     pub(super) fn queue(&mut self, message: &Value) -> Result<(), Failure> {
         if self.outgoing.len() > MAX_BACKLOG {
-            let why = "it does not read what it is told".to_owned();
+            let why = "it does not read its input".to_owned();
             return Err(Failure::Protocol(why));
         }
         self.outgoing.extend(message.to_string().bytes());
@@ -145,7 +145,7 @@ impl Transport {
 
     /// Notes a response that no request is waiting for.
     pub(super) fn note_stray(&mut self, id: &Value) -> Result<(), Failure> {
-        let remark = format!("it answered question {id}, which was not open");
+        let remark = format!("it responded to request {id}, which was not pending");
         self.remark.get_or_insert(remark);
         self.count_noise()
     }
@@ -154,7 +154,7 @@ impl Transport {
     fn count_noise(&mut self) -> Result<(), Failure> {
         self.noise += 1;
         if self.noise > MAX_NOISE {
-            let why = format!("more than {MAX_NOISE} lines in a row were of no use");
+            let why = format!("more than {MAX_NOISE} consecutive lines were unusable");
             return Err(Failure::Protocol(why));
         }
         Ok(())
@@ -200,16 +200,16 @@ impl Transport {
             }
             Failure::Ended => (ending.kind, ending.describe(), BY_HAND),
             Failure::TimedOut(seconds) => {
-                let late = format!("it said nothing for {seconds} s and was ended");
+                let late = format!("it sent nothing for {seconds} s and was killed");
                 (ErrorKind::Timeout, with(late), BY_HAND)
             }
             Failure::Protocol(why) => {
-                let broken = format!("{why}; it was ended");
+                let broken = format!("{why}; it was killed");
                 (ErrorKind::Invalid, with(broken), BY_HAND)
             }
         };
         if let Some(remark) = &self.remark {
-            reason = format!("{reason}; before, {remark}");
+            reason = format!("{reason}; before that, {remark}");
         }
         let error = AcpError {
             hint: Some(hint),

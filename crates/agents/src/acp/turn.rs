@@ -62,7 +62,7 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(super) const OPERATION: &'static str = "asking it";
+    pub(super) const OPERATION: &'static str = "prompting";
 
     pub(super) fn new(connection: &'a mut Connection, request_id: u64, session: &str) -> Self {
         let deadline = connection.transport.elapsed() + connection.config.limits.silence;
@@ -119,7 +119,7 @@ impl<'a> Turn<'a> {
                 }
                 Step::Response(Ok(value)) => {
                     let Some(outcome) = Outcome::read(value) else {
-                        let why = "its answer does not say why it stopped".to_owned();
+                        let why = "its response has no `stopReason`".to_owned();
                         let failure = Failure::Protocol(why);
                         return Err(self
                             .connection
@@ -193,7 +193,7 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    pub(super) const OPERATION: &'static str = "bringing a session back";
+    pub(super) const OPERATION: &'static str = "loading a session";
 
     pub(super) fn new(connection: &'a mut Connection, request_id: u64, session: &str) -> Self {
         let deadline = connection.transport.elapsed() + connection.config.limits.answer;
@@ -246,7 +246,7 @@ impl<'a> Replay<'a> {
     async fn finish(&mut self, value: Value) -> Result<Replayed, AcpError> {
         let said = value.get("sessionId").filter(|id| !id.is_null());
         if said.is_some_and(|id| *id != self.session.as_str()) {
-            let failure = Failure::Protocol("it brought another session back".to_owned());
+            let failure = Failure::Protocol("it loaded another session".to_owned());
             return Err(self
                 .connection
                 .transport

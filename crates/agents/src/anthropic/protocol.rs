@@ -128,7 +128,8 @@ impl ReplyBuilder {
             .as_u64()
             .and_then(|n| usize::try_from(n).ok());
         let block = index.and_then(|index| self.blocks.get_mut(index));
-        let block = block.ok_or_else(|| protocol_error("a piece of a block that was not begun"))?;
+        let block = block
+            .ok_or_else(|| protocol_error("a delta for a content block that was not started"))?;
         let delta = &event["delta"];
         for (key, field) in [
             ("text", "text"),
@@ -140,7 +141,9 @@ impl ReplyBuilder {
                     listener.on_event(Event::Text(piece));
                 }
                 let Some(fields) = block.value.as_object_mut() else {
-                    return Err(protocol_error("a piece of a block that has no fields"));
+                    return Err(protocol_error(
+                        "a delta for a content block that is not an object",
+                    ));
                 };
                 match fields.get_mut(field) {
                     Some(Value::String(so_far)) => so_far.push_str(piece),
@@ -184,9 +187,9 @@ impl ReplyBuilder {
 
     pub(super) fn cut_off(&self) -> Error {
         let what = if self.blocks.is_empty() && self.stop.is_none() {
-            "the server sent no answer"
+            "the server sent no response"
         } else {
-            "the answer was cut off"
+            "the response was cut off"
         };
         Error::new(ErrorKind::Network, what)
     }
@@ -246,7 +249,7 @@ mod tests {
                 json!({"type": "content_block_delta", "index": 0, "delta": {"text": "more"}});
             assert_eq!(builder.handle(&start.to_string(), &NoListener), Ok(None));
             let error = builder.handle(&piece.to_string(), &NoListener).unwrap_err();
-            assert!(error.message.contains("has no fields"), "{error}");
+            assert!(error.message.contains("is not an object"), "{error}");
         }
     }
 

@@ -56,7 +56,7 @@ impl Bedrock {
     async fn ask(&self, call: &Call<'_>, listener: &dyn Listener) -> Result<Reply, Error> {
         let path = format!("model/{}/converse-stream", percent_encode(&self.model));
         let url = Url::parse(&format!("{}/{path}", self.base)).map_err(|error| {
-            let message = format!("the address of Bedrock cannot be used: {error}");
+            let message = format!("the Bedrock URL is invalid: {error}");
             Error::new(ErrorKind::Invalid, message)
         })?;
         let body = protocol::request(&self.inference, call).to_string();
@@ -110,7 +110,8 @@ impl Bedrock {
                 };
                 let signature = authorization(&request, &scope, id, key);
                 let header = HeaderValue::from_str(&date);
-                let header = header.expect("digits and two letters are a header's value");
+                let header =
+                    header.expect("a date in ISO 8601 basic format is a valid header value");
                 headers.insert(HeaderName::from_static("x-amz-date"), header);
                 headers.extend([secret_header("authorization", &signature)?]);
             }
@@ -142,7 +143,7 @@ async fn read_reply(mut response: Response, listener: &dyn Listener) -> Result<R
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with(EVENTS) {
         let what = if kind.is_empty() { "nothing" } else { kind };
-        let message = format!("the server sent {what} instead of a stream of events");
+        let message = format!("the server sent {what} instead of an event stream");
         return Err(protocol_error(message));
     }
     let (mut frames, mut builder) = (Frames::default(), ReplyBuilder::default());
@@ -150,27 +151,27 @@ async fn read_reply(mut response: Response, listener: &dyn Listener) -> Result<R
     loop {
         let chunk = response.chunk().await.map_err(|error| {
             if error.is_timeout() {
-                Error::new(ErrorKind::Timeout, "the answer stopped coming")
+                Error::new(ErrorKind::Timeout, "the response timed out")
             } else {
-                Error::new(ErrorKind::Network, "the answer was cut off")
+                Error::new(ErrorKind::Network, "the response was cut off")
             }
         })?;
         let Some(chunk) = chunk else {
             if frames.has_partial_frame() {
-                return Err(Error::new(ErrorKind::Network, "the answer was cut off"));
+                return Err(Error::new(ErrorKind::Network, "the response was cut off"));
             }
             return builder.reply();
         };
         seen += chunk.len();
         if seen > MAX_RESPONSE {
-            let message = "the answer is longer than 64 MB";
+            let message = "the response is longer than 64 MB";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         frames.push(&chunk);
         let broken = |error| {
             Error::new(
                 ErrorKind::Network,
-                format!("the answer is damaged: {error}"),
+                format!("the response is damaged: {error}"),
             )
         };
         while let Some(frame) = frames.next().map_err(broken)? {

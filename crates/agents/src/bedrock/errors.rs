@@ -161,7 +161,7 @@ mod tests {
         let error = error_of_response(StatusCode::BAD_GATEWAY, "", "<html>");
         assert_eq!(
             error.message,
-            "502 Bad Gateway: a page for browsers, not an answer"
+            "502 Bad Gateway: an HTML page instead of an API response"
         );
     }
 

@@ -32,13 +32,13 @@ impl Frame {
 /// Why bytes are no frame. The rest of the stream cannot be read either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameError {
-    #[error("the checksum of a frame's beginning is wrong")]
+    #[error("the checksum of a frame's prelude does not match")]
     Prelude,
-    #[error("the lengths of a frame do not fit together")]
+    #[error("the lengths in a frame are inconsistent")]
     Lengths,
-    #[error("the checksum of a frame is wrong")]
+    #[error("the checksum of a frame does not match")]
     Frame,
-    #[error("the headers of a frame cannot be read")]
+    #[error("the headers of a frame cannot be parsed")]
     Headers,
 }
 

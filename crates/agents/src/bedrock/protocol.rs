@@ -121,7 +121,7 @@ impl ReplyBuilder {
             "event" => {}
             "exception" => {
                 let json = payload().unwrap_or_default();
-                let message = json["message"].as_str().unwrap_or("without a word");
+                let message = json["message"].as_str().unwrap_or("no message");
                 return Err(errors::stream_error(
                     frame.header(":exception-type"),
                     message,
@@ -154,9 +154,9 @@ impl ReplyBuilder {
 
     fn block(&mut self, event: &Value) -> Result<&mut Block, Error> {
         let index = event["contentBlockIndex"].as_u64();
-        let index = index.ok_or_else(|| protocol_error("a piece of no block"))?;
+        let index = index.ok_or_else(|| protocol_error("a delta without a content block"))?;
         if self.blocks.len() >= MAX_BLOCKS && !self.blocks.contains_key(&index) {
-            return Err(protocol_error("an answer of more blocks than anyone reads"));
+            return Err(protocol_error("the response has too many content blocks"));
         }
         Ok(self.blocks.entry(index).or_default())
     }
@@ -213,9 +213,9 @@ impl ReplyBuilder {
     pub(super) fn reply(&mut self) -> Result<Reply, Error> {
         let Some(word) = self.stop.take() else {
             let what = if self.blocks.is_empty() {
-                "the server sent no answer"
+                "the server sent no response"
             } else {
-                "the answer was cut off"
+                "the response was cut off"
             };
             return Err(Error::new(ErrorKind::Network, what));
         };

@@ -101,7 +101,7 @@ impl<'a> Stream<'a> {
         let Some(reported) = text(record, "session_id") else {
             let has_content = matches!(kind, Some("assistant" | "user" | "result"));
             if has_content && !self.id_reported {
-                let message = "claude did not say which conversation it uses";
+                let message = "claude did not report its conversation id";
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
             return Ok(());
@@ -171,9 +171,9 @@ impl<'a> Stream<'a> {
                 let status = number("error_status").map(|status| format!(" ({status})"));
                 let wait = Duration::from_millis(number("retry_delay_ms").unwrap_or_default());
                 let notice = format!(
-                    "claude tries again in {}: {}{}",
+                    "claude retries in {}: {}{}",
                     segno_core::time::format_duration(wait),
-                    text(record, "error").unwrap_or("its call failed"),
+                    text(record, "error").unwrap_or("its API call failed"),
                     status.unwrap_or_default()
                 );
                 self.listener.on_event(Event::Notice(&notice));
@@ -236,7 +236,7 @@ impl<'a> Stream<'a> {
                     0 => String::new(),
                     count => format!(" ({} cannot be read)", count_lines(count)),
                 };
-                let message = format!("claude ended without a result{lost}");
+                let message = format!("claude exited without a result{lost}");
                 Error::new(ErrorKind::Crashed, message)
             }));
         };
@@ -251,7 +251,7 @@ impl<'a> Stream<'a> {
         // A lost line may have held another result.
         if self.lost > 0 {
             let lost = count_lines(self.lost);
-            let message = format!("claude ended, and {lost} after its result cannot be read");
+            let message = format!("claude exited, and {lost} after its result cannot be read");
             return Err(Error::new(ErrorKind::Crashed, message));
         }
         Ok(Answer {

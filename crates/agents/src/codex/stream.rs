@@ -97,7 +97,7 @@ impl<'a> Stream<'a> {
         let has_content =
             kind.is_some_and(|kind| kind.starts_with("item.") || kind.starts_with("turn."));
         if has_content && !self.id_reported {
-            let message = "codex did not say which conversation it uses";
+            let message = "codex did not report its conversation id";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         if has_content {
@@ -148,7 +148,7 @@ impl<'a> Stream<'a> {
             return Err(wrong_conversation("codex", expected, reported));
         }
         if !is_valid_id(reported) {
-            return Err(wrong_conversation("codex", "of its own", reported));
+            return Err(wrong_conversation("codex", "one with a valid id", reported));
         }
         self.expected = Some(Cow::Owned(reported.to_owned()));
         self.id_reported = true;
@@ -317,7 +317,7 @@ impl<'a> Stream<'a> {
             (None, None) if self.completed && self.lost > 0 => {
                 let lost = count_lines(self.lost);
                 let message =
-                    format!("codex ended, and {lost} after its last message cannot be read");
+                    format!("codex exited, and {lost} after its last message cannot be read");
                 Err(Error::new(ErrorKind::Crashed, message))
             }
             (None, None) if self.completed => Ok(AgentAnswer {
@@ -334,7 +334,7 @@ impl<'a> Stream<'a> {
                     0 => String::new(),
                     count => format!(" ({} cannot be read)", count_lines(count)),
                 };
-                let message = format!("codex ended in the middle of a turn{lost}");
+                let message = format!("codex exited in the middle of a turn{lost}");
                 Err(Error::new(ErrorKind::Crashed, message))
             }
         }

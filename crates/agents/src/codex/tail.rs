@@ -6,7 +6,7 @@
 //! reason to fail.
 #![expect(
     clippy::disallowed_methods,
-    reason = "a rollout lies where Codex puts it, and is read while it grows"
+    reason = "a rollout is in Codex's own folder and is read while it grows"
 )]
 
 use std::fs::File;

@@ -15,7 +15,7 @@ use tokio::process::{self, Child};
 use super::output::{self, Sink};
 use super::protocol::{Input, SpawnRequest, Status};
 
-/// How a process guard is started: a program that calls [`guard::main`](super::warden::main).
+/// How a process guard is started: a program that calls [`guard::main`](super::process_guard::main).
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Preferably an absolute path: it is started in the request's workspace.
@@ -60,7 +60,10 @@ impl ChildProcess<'_> {
     ) -> Result<ChildExit, Error> {
         let (mut control, mut guard) = self.launch().map_err(|error| {
             if self.workspace.is_dir() {
-                let message = format!("cannot start the warden of {}: {error}", self.name());
+                let message = format!(
+                    "the process guard of `{}` cannot be started: {error}",
+                    self.name()
+                );
                 Error::new(ErrorKind::Crashed, message)
             } else {
                 let folder = self.workspace.display();
@@ -115,8 +118,8 @@ impl ChildProcess<'_> {
     ) -> Result<ChildExit, Error> {
         // Writing to a guard that is gone fails; its missing status reports that below.
         let _ = self.send_request(control).await;
-        let stdout = guard.stdout.take().expect("launch asked for it");
-        let stderr = guard.stderr.take().expect("launch asked for it");
+        let stdout = guard.stdout.take().expect("`launch` pipes it");
+        let stderr = guard.stderr.take().expect("`launch` pipes it");
         let ((), stderr_tail, status) = tokio::try_join!(
             output::read_into(stdout, sink),
             async { Ok(output::read_tail(stderr).await) },
@@ -148,7 +151,7 @@ impl ChildProcess<'_> {
             Some(left @ Status::Left(_)) => Err(self.failure(&left, "")),
             Some(status) => Ok(status),
             None => {
-                let message = format!("the warden of {} was killed", self.name());
+                let message = format!("the process guard of `{}` was killed", self.name());
                 Err(Error::new(ErrorKind::Crashed, message))
             }
         }
@@ -164,8 +167,8 @@ impl ChildProcess<'_> {
         let name = self.name();
         let (kind, what) = describe_status(status);
         let message = match stderr_tail {
-            "" => format!("{name} {what}"),
-            stderr_tail => format!("{name} {what}: {stderr_tail}"),
+            "" => format!("`{name}` {what}"),
+            stderr_tail => format!("`{name}` {what}: {stderr_tail}"),
         };
         Error::new(kind, message)
     }
@@ -174,14 +177,17 @@ impl ChildProcess<'_> {
 /// The error kind and description of an exit status.
 pub(crate) fn describe_status(status: &Status) -> (ErrorKind, String) {
     match status {
-        Status::Exited(code) => (ErrorKind::Crashed, format!("ended with exit code {code}")),
-        Status::Signaled(signal) => (ErrorKind::Crashed, format!("was ended by signal {signal}")),
+        Status::Exited(code) => (ErrorKind::Crashed, format!("exited with code {code}")),
+        Status::Signaled(signal) => (ErrorKind::Crashed, format!("was killed by signal {signal}")),
         Status::NotStarted { errno } => not_started(*errno),
         Status::Left(count) => (
             ErrorKind::Crashed,
-            format!("is over, but {count} of its processes could not be ended"),
+            format!("ended, but {count} of its processes could not be killed"),
         ),
-        Status::Failed(reason) => (ErrorKind::Crashed, format!("has no warden: {reason}")),
+        Status::Failed(reason) => (
+            ErrorKind::Crashed,
+            format!("lost its process guard: {reason}"),
+        ),
     }
 }
 

@@ -42,7 +42,7 @@ impl Command {
 
     async fn answer(&self, request: Request<'_>, listener: &dyn Listener) -> Result<Answer, Error> {
         if self.argv.is_empty() {
-            let message = format!("agent {} has no command", request.agent);
+            let message = format!("agent `{}` has no command", request.agent);
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let between = if request.system.is_empty() {

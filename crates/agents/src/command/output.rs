@@ -64,7 +64,7 @@ impl Sink for Answer<'_> {
         self.bytes += piece.len();
         if self.bytes > self.limit {
             let message = format!(
-                "{} was ended: its answer has more than {} bytes",
+                "`{}` was killed: its answer has more than {} bytes",
                 escape_controls(self.program),
                 self.limit
             );

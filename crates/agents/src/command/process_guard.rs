@@ -37,8 +37,8 @@ pub fn main() -> ExitCode {
 
 /// Starts the requested program and waits until its whole tree has ended.
 fn run_agent(request: &SpawnRequest, prompt: Vec<u8>) -> Result<Status, Status> {
-    setsid().map_err(|error| failed("leave the session", error))?;
-    set_child_subreaper(Some(getpid())).map_err(|error| failed("adopt orphans", error))?;
+    setsid().map_err(|error| failed("leave the terminal session", error))?;
+    set_child_subreaper(Some(getpid())).map_err(|error| failed("become a subreaper", error))?;
     let mut child = spawn_agent(&request.argv).map_err(|error| Status::NotStarted {
         errno: error
             .raw_os_error()
@@ -61,7 +61,7 @@ fn run_agent(request: &SpawnRequest, prompt: Vec<u8>) -> Result<Status, Status> 
     let ended = tree.agent_status();
     ended
         .and_then(status_of)
-        .ok_or_else(|| Status::Failed("the agent's end was not seen".to_owned()))
+        .ok_or_else(|| Status::Failed("the agent's exit status is unknown".to_owned()))
 }
 
 /// Starts the agent as the leader of its own process group. It shares the guard's stdout and
@@ -113,7 +113,7 @@ fn forward(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
 fn watch(agent: Pid, tree: &mut ProcessTree, awaited: PollFlags) -> rustix::io::Result<()> {
     let ended = pidfd_open(agent, PidfdFlags::empty())?;
     let stdin = io::stdin();
-    let pause = Timespec::try_from(REAP_EVERY).expect("seconds fit");
+    let pause = Timespec::try_from(REAP_EVERY).expect("a few seconds fit into a timespec");
     loop {
         let mut watched = [
             PollFd::new(&stdin, awaited),

@@ -119,7 +119,7 @@ fn kill_children() -> usize {
 fn parent_and_group(process: Pid) -> Option<(Pid, Pid)> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "/proc is the kernel speaking, not a file on a disk"
+        reason = "/proc is an interface of the kernel, not a file on disk"
     )]
     let stat = fs::read(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
     parse_stat(&stat)
@@ -136,7 +136,7 @@ fn parse_stat(stat: &[u8]) -> Option<(Pid, Pid)> {
 }
 
 fn pause(duration: Duration) {
-    let duration = Timespec::try_from(duration).expect("milliseconds fit");
+    let duration = Timespec::try_from(duration).expect("a few milliseconds fit into a timespec");
     let _ = poll(&mut [], Some(&duration));
 }
 

@@ -89,7 +89,7 @@ impl Status {
 }
 
 fn line(message: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(message).expect("text and numbers are always JSON");
+    let mut line = serde_json::to_vec(message).expect("strings and numbers serialize to JSON");
     line.push(b'\n');
     line
 }

@@ -95,7 +95,7 @@ impl Client {
             .map_err(|error| errors::describe_error(&error))?;
         match response.status() {
             status if status.is_success() => Ok(()),
-            status => Err(format!("it answered {status}")),
+            status => Err(format!("the server responded with {status}")),
         }
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn secret_header(
     value: &str,
 ) -> Result<(HeaderName, HeaderValue), Error> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
-        let message = format!("the key for `{name}` has characters that a key cannot have");
+        let message = format!("the key for `{name}` contains invalid characters");
         Error::new(ErrorKind::Auth, message)
     })?;
     value.set_sensitive(true);

@@ -31,7 +31,7 @@ pub(crate) fn request_error(error: &reqwest::Error) -> Error {
 pub(crate) fn describe_error(error: &reqwest::Error) -> String {
     let mut text = match error.url().and_then(|url| url.host_str()) {
         Some(host) => format!("{host} cannot be reached"),
-        None => "the request cannot be made".to_owned(),
+        None => "the request failed".to_owned(),
     };
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -155,10 +155,10 @@ pub(crate) fn summary(body: &str) -> String {
             .get(..5)
             .is_some_and(|start| start.eq_ignore_ascii_case("<html"));
     if is_page {
-        return "a page for browsers, not an answer".to_owned();
+        return "an HTML page instead of an API response".to_owned();
     }
     if text.is_empty() {
-        return "without a word".to_owned();
+        return "empty response body".to_owned();
     }
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(MAX_SHOWN).collect()
@@ -224,10 +224,10 @@ mod tests {
     fn error_body_is_shown_in_one_line() {
         let message_of =
             |body: &str| error_of_response(StatusCode::BAD_GATEWAY, None, body).message;
-        assert_eq!(message_of(""), "502 Bad Gateway: without a word");
+        assert_eq!(message_of(""), "502 Bad Gateway: empty response body");
         assert_eq!(
             message_of("<!DOCTYPE html><html>"),
-            "502 Bad Gateway: a page for browsers, not an answer"
+            "502 Bad Gateway: an HTML page instead of an API response"
         );
         assert_eq!(message_of("a\n  b"), "502 Bad Gateway: a b");
         assert_eq!(message_of(r#"{"error": "gone"}"#), "502 Bad Gateway: gone");

@@ -31,7 +31,7 @@ impl Stream {
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("text/event-stream") {
             let what = if kind.is_empty() { "nothing" } else { kind };
-            let message = format!("the server sent {what} instead of a stream of events");
+            let message = format!("the server sent {what} instead of an event stream");
             return Err(errors::protocol_error(message));
         }
         Ok(Self {
@@ -50,9 +50,9 @@ impl Stream {
             let chunk = self.response.chunk().await;
             let chunk = chunk.map_err(|error| {
                 if error.is_timeout() {
-                    Error::new(ErrorKind::Timeout, "the answer stopped coming")
+                    Error::new(ErrorKind::Timeout, "the response timed out")
                 } else {
-                    Error::new(ErrorKind::Network, "the answer was cut off")
+                    Error::new(ErrorKind::Network, "the response was cut off")
                 }
             })?;
             let Some(chunk) = chunk else {
@@ -62,7 +62,7 @@ impl Stream {
             if self.seen > MAX_RESPONSE {
                 return Err(Error::new(
                     ErrorKind::Invalid,
-                    "the answer is longer than 64 MB",
+                    "the response is longer than 64 MB",
                 ));
             }
             self.events.push(&chunk);

@@ -8,7 +8,7 @@ use rmcp::{ClientHandler, ErrorData, RoleClient};
 
 #[expect(
     deprecated,
-    reason = "newer servers no longer ask for folders; older ones do"
+    reason = "newer servers do not request roots; older ones do"
 )]
 use rmcp::model::{ListRootsResult, Root};
 
@@ -30,7 +30,7 @@ impl ClientHandler for SegnoClient {
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
-    #[expect(deprecated, reason = "older servers ask for folders")]
+    #[expect(deprecated, reason = "older servers request roots")]
     async fn list_roots(
         &self,
         _: RequestContext<RoleClient>,

@@ -58,16 +58,16 @@ pub(super) fn prepare(
     client: &Client,
 ) -> Result<(HttpTransport, Arc<HttpSession>), ConnectError> {
     let invalid = |reason: String| ConnectError::new(Kind::Invalid, reason);
-    let url = Url::parse(url).map_err(|error| invalid(format!("this is no address: {error}")))?;
+    let url = Url::parse(url).map_err(|error| invalid(format!("the URL is invalid: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(invalid(format!(
-            "`{}` is neither http nor https",
+            "the URL scheme `{}` is neither http nor https",
             url.scheme()
         )));
     }
     let mut all_headers = HeaderMap::new();
     for (name, value) in headers {
-        let bad = |part: &str| invalid(format!("the {part} of header `{name}` is not allowed"));
+        let bad = |part: &str| invalid(format!("the {part} of header `{name}` is invalid"));
         let key: HeaderName = name.parse().map_err(|_| bad("name"))?;
         let mut value: HeaderValue = value.parse().map_err(|_| bad("value"))?;
         value.set_sensitive(true);
@@ -158,7 +158,7 @@ impl HttpSession {
                 Ok(())
             } else {
                 Err(protocol_error(
-                    "the server's answer is not one that MCP knows",
+                    "the server's response is not a valid MCP message",
                 ))
             };
         }
@@ -168,7 +168,7 @@ impl HttpSession {
                 return Ok(());
             }
         }
-        let cut = "the server's stream of events ended before the answer";
+        let cut = "the server's event stream ended before the response";
         Err(Error::new(ErrorKind::Network, cut))
     }
 
@@ -207,11 +207,11 @@ fn is_json(response: &Response) -> bool {
 
 async fn body(mut response: Response) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
-    let cut = |_| Error::new(ErrorKind::Network, "the server's answer was cut off");
+    let cut = |_| Error::new(ErrorKind::Network, "the server's response was cut off");
     while let Some(chunk) = response.chunk().await.map_err(cut)? {
         body.extend_from_slice(&chunk);
         if body.len() > LONGEST {
-            let message = format!("the server's answer has more than {LONGEST} bytes");
+            let message = format!("the server's response has more than {LONGEST} bytes");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let is_answer = value.get("method").is_none();
     let id: RequestId = serde_json::from_value(value.get("id")?.clone()).ok()?;
-    let problem = ErrorData::internal_error("the answer is not one that MCP knows", None);
+    let problem = ErrorData::internal_error("the response is not a valid MCP message", None);
     is_answer.then(|| JsonRpcMessage::error(problem, Some(id)))
 }
 

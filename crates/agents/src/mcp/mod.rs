@@ -5,7 +5,7 @@
 //! A call is sent once and never repeated: it is not known whether a call that failed half-way had
 //! an effect, and its error says so. The next call reconnects to a server that went away.
 //!
-//! A program runs below a process guard ([`guard`](crate::command::warden)), like an agent:
+//! A program runs below a process guard ([`guard`](crate::command::process_guard)), like an agent:
 //! nothing that it started outlives the [`Mcp`], nor a Segno that is killed. It has Segno's
 //! environment and the variables of the spec.
 //!

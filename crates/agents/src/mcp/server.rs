@@ -90,8 +90,7 @@ impl Server {
             Some(Ok(response)) => tool_result::text(response),
             Some(Err(error)) => Err(self.failure(&live, error).await),
             None => Err(format!(
-                "MCP server `{}` did not answer within {} and was told to stop; whether the call \
-                 had an effect is not known",
+                "MCP server `{}` did not respond within {}, and the call was cancelled; whether it had an effect is unknown",
                 self.id(),
                 seconds(limits.call)
             )),
@@ -118,7 +117,7 @@ impl Server {
                 let started = stdio_transport::start(argv, env, folder, &self.means.guard).await;
                 let (transport, process) = started.map_err(|error| {
                     if folder.is_dir() {
-                        let reason = format!("its warden cannot be started: {error}");
+                        let reason = format!("its process guard cannot be started: {error}");
                         return ConnectError::new(Kind::Unavailable, reason);
                     }
                     let reason = format!("{} is not a folder", folder.display());
@@ -173,15 +172,17 @@ impl Server {
         let id = self.id();
         let why = match error {
             ServiceError::McpError(error) if error.message.is_empty() => {
-                return format!("MCP server `{id}` refused the call without a word");
+                return format!("MCP server `{id}` rejected the call without a message");
             }
             ServiceError::McpError(error) => return sanitize(&error.message, MAX_ERROR),
             ServiceError::UnexpectedResponse => {
-                return format!("MCP server `{id}` answered with something that is no result");
+                return format!(
+                    "MCP server `{id}` responded with something that is not a tool result"
+                );
             }
             ServiceError::TransportSend(error) => match error.error.downcast_ref() {
                 Some(SendError::Refused(why)) => {
-                    return format!("MCP server `{id}` refused the call: {why}");
+                    return format!("MCP server `{id}` rejected the call: {why}");
                 }
                 _ => error.error.to_string(),
             },
@@ -193,8 +194,7 @@ impl Server {
             TransportHandle::Address(_) => why,
         };
         format!(
-            "MCP server `{id}` went away during the call: {why}; whether the call had an effect is \
-             not known; the server is asked anew at the next call"
+            "MCP server `{id}` disconnected during the call: {why}; whether the call had an effect is unknown; the next call reconnects"
         )
     }
 
@@ -202,9 +202,9 @@ impl Server {
         let tried = match &self.spec.transport {
             Transport::Stdio { argv, .. } => match argv.first() {
                 Some(program) => format!("starting `{}`", escape_controls(program)),
-                None => "starting it".to_owned(),
+                None => "starting".to_owned(),
             },
-            Transport::Http { url, .. } => format!("calling {}", host_of(url)),
+            Transport::Http { url, .. } => format!("connecting to {}", host_of(url)),
         };
         McpError {
             server: self.spec.id.clone(),
@@ -228,7 +228,7 @@ fn host_of(url: &str) -> String {
     match (host, port) {
         (Some(host), Some(port)) => format!("{host}:{port}"),
         (Some(host), None) => host.to_owned(),
-        _ => "it".to_owned(),
+        _ => "its URL".to_owned(),
     }
 }
 
@@ -245,16 +245,16 @@ impl HandshakeError {
     async fn of_program(self, process: &ProcessHandle) -> ConnectError {
         let ending = process.end().await;
         // Its arguments are not shown: they may contain a key.
-        let run_by_hand = "run its command by hand to see what it does";
+        let run_by_hand = "run its command by hand to see its output";
         match self {
             HandshakeError::Late(limit) => {
-                let late = format!("no answer within {}", seconds(limit));
-                let hint = format!("{run_by_hand}; a first start may have to download something");
+                let late = format!("no response within {}", seconds(limit));
+                let hint = format!("{run_by_hand}; a first start may download packages");
                 ConnectError::new(Kind::Unavailable, with_stderr(late, &ending.stderr_tail))
                     .hint(hint)
             }
             HandshakeError::Closed(_) if ending.kind == ErrorKind::NotFound => {
-                let hint = "look whether the program is installed and in PATH";
+                let hint = "check that the program is installed and on PATH";
                 ConnectError::new(Kind::NotFound, ending.describe()).hint(hint)
             }
             HandshakeError::Closed(_) => {
@@ -270,13 +270,13 @@ impl HandshakeError {
     fn of_address(self) -> ConnectError {
         match self {
             HandshakeError::Late(limit) => {
-                let reason = format!("no answer within {}", seconds(limit));
+                let reason = format!("no response within {}", seconds(limit));
                 ConnectError::new(Kind::Unavailable, reason)
             }
             HandshakeError::Closed(reason) => ConnectError::new(Kind::Unavailable, reason),
             HandshakeError::Wrong(reason) => ConnectError::new(Kind::Invalid, reason),
         }
-        .hint("look whether the address, with its path, and the headers are right")
+        .hint("check the URL, including its path, and the headers")
     }
 }
 
@@ -297,23 +297,22 @@ fn handshake_error(error: ClientInitializeError) -> HandshakeError {
         }
         ClientInitializeError::JsonRpcError(error) => {
             let message = sanitize(&error.message, MAX_ERROR);
-            HandshakeError::Wrong(format!("it does not want to be spoken to: {message}"))
+            HandshakeError::Wrong(format!("it rejected `initialize`: {message}"))
         }
-        _ => HandshakeError::Wrong("its first answer is not one that MCP knows".to_owned()),
+        _ => HandshakeError::Wrong("its first response is not a valid MCP message".to_owned()),
     }
 }
 
 /// All tools of a server, of all pages.
 async fn list_tools(server: &Peer<RoleClient>) -> Result<Vec<Tool>, HandshakeError> {
     let info = server.peer_info();
-    let info =
-        info.ok_or_else(|| HandshakeError::Wrong("it did not introduce itself".to_owned()))?;
+    let info = info.ok_or_else(|| HandshakeError::Wrong("it sent no server info".to_owned()))?;
     let version = &info.protocol_version;
     if !ProtocolVersion::KNOWN_VERSIONS.contains(version) {
         let known = ProtocolVersion::KNOWN_VERSIONS.iter();
         let known: Vec<&str> = known.map(ProtocolVersion::as_str).collect();
         return Err(HandshakeError::Wrong(format!(
-            "it speaks version {} of MCP, and Segno speaks {}",
+            "it speaks MCP version {}; Segno speaks {}",
             sanitize(version.as_str(), 64),
             known.join(", ")
         )));
@@ -329,7 +328,7 @@ async fn list_tools(server: &Peer<RoleClient>) -> Result<Vec<Tool>, HandshakeErr
         tools.extend(page.tools);
         let endless = page.next_cursor.is_some() && page.next_cursor == cursor;
         if endless || tools.len() > MAX_TOOLS {
-            let problem = format!("its list of tools has no end, or more than {MAX_TOOLS} entries");
+            let problem = format!("its tool list is endless or has more than {MAX_TOOLS} tools");
             return Err(HandshakeError::Wrong(problem));
         }
         cursor = page.next_cursor;
@@ -343,11 +342,11 @@ fn list_error(error: ServiceError) -> HandshakeError {
     match error {
         ServiceError::McpError(error) => {
             let message = sanitize(&error.message, MAX_ERROR);
-            HandshakeError::Wrong(format!("it does not say what it offers: {message}"))
+            HandshakeError::Wrong(format!("it rejected `tools/list`: {message}"))
         }
-        ServiceError::UnexpectedResponse => {
-            HandshakeError::Wrong("its list of tools is not one that MCP knows".to_owned())
-        }
+        ServiceError::UnexpectedResponse => HandshakeError::Wrong(
+            "its response to `tools/list` is not a valid MCP message".to_owned(),
+        ),
         ServiceError::TransportSend(error) => HandshakeError::Closed(error.error.to_string()),
         other => HandshakeError::Closed(other.to_string()),
     }
@@ -378,7 +377,7 @@ mod tests {
         for (url, expected) in [
             ("https://a.example/key/mcp?key=x#y", "a.example"),
             ("https://me:secret@a.example:81/mcp", "a.example:81"),
-            ("no address", "it"),
+            ("no address", "its URL"),
         ] {
             assert_eq!(host_of(url), expected, "{url}");
         }

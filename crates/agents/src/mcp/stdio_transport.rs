@@ -104,8 +104,8 @@ pub(crate) async fn start(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let stdout = child.stdout.take().expect("it was asked for");
-    let stderr = child.stderr.take().expect("it was asked for");
+    let stdout = child.stdout.take().expect("it is piped");
+    let stderr = child.stderr.take().expect("it is piped");
     let (status, mut stdin) = UnixStream::from_std(ours)?.into_split();
     let request = SpawnRequest {
         argv: argv.to_vec(),
@@ -156,7 +156,7 @@ async fn wait_for_exit(
                 Err(lost(format!("`{name}` {}", describe_status(&left).1)))
             }
             Some(status) => Ok(status),
-            None => Err(lost(format!("the warden of `{name}` was killed"))),
+            None => Err(lost(format!("the process guard of `{name}` was killed"))),
         }
     };
     let ended = tokio::try_join!(status_line, async { Ok(output::read_tail(stderr).await) });
@@ -183,7 +183,7 @@ impl ProcessHandle {
             .and_then(|ended| ended.clone())
             .unwrap_or(ProcessExit {
                 kind: ErrorKind::Crashed,
-                how: "nobody saw it end".to_owned(),
+                how: "its exit status is unknown".to_owned(),
                 stderr_tail: String::new(),
                 is_lost: true,
             });
@@ -197,7 +197,7 @@ impl ProcessHandle {
             } else {
                 " "
             };
-            let said = format!("{between}(it wrote `{noise}`, which is no message)");
+            let said = format!("{between}(it wrote `{noise}`, which is not a message)");
             ended.stderr_tail.push_str(&said);
         }
         ended
@@ -233,8 +233,7 @@ impl StdioTransport {
             }
             self.searched = self.buffer.len();
             if self.searched > MAX_MESSAGE {
-                let why =
-                    format!("it was ended, because a message has more than {MAX_MESSAGE} bytes");
+                let why = format!("it was killed: a message has more than {MAX_MESSAGE} bytes");
                 observations(&self.observations).broken = Some(why);
                 return None;
             }

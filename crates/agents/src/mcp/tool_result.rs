@@ -15,9 +15,9 @@ pub(super) fn text(response: CallToolResponse) -> Result<String, String> {
     let result = match response {
         CallToolResponse::Complete(result) => result,
         CallToolResponse::InputRequired(_) => {
-            return Err("the tool wants to ask a person, which is not possible here".to_owned());
+            return Err("the tool requests user input, which is not supported".to_owned());
         }
-        _ => return Err("the tool wants to answer later, which is not possible here".to_owned()),
+        _ => return Err("the tool responds later, which is not supported".to_owned()),
     };
     let failed = result.is_error == Some(true);
     let text = truncate(render(result));
@@ -50,7 +50,7 @@ fn render_block(block: ContentBlock) -> String {
             let (uri, kind) = (sanitize(&link.uri, MAX_WORD), sanitize(kind, MAX_WORD));
             format!("[link: {uri}, {kind}{}]", size.unwrap_or_default())
         }
-        _ => "[something that is not text]".to_owned(),
+        _ => "[content that is not text]".to_owned(),
     }
 }
 

@@ -168,7 +168,7 @@ impl ReplyBuilder {
         let index = usize::try_from(index).ok().filter(|index| *index < 1000);
         let index = index.filter(|_| self.calls.len() < 1000);
         let mut index =
-            index.ok_or_else(|| protocol_error("more tools at once than anyone asks for"))?;
+            index.ok_or_else(|| protocol_error("the response has too many tool calls"))?;
         if self
             .calls
             .get(index)
@@ -202,9 +202,9 @@ impl ReplyBuilder {
     pub(super) fn reply(self) -> Result<Reply, Error> {
         let Some(stop) = self.stop else {
             let what = if self.text.is_empty() && self.calls.is_empty() {
-                "the server sent no answer"
+                "the server sent no response"
             } else {
-                "the answer was cut off"
+                "the response was cut off"
             };
             return Err(Error::new(ErrorKind::Network, what));
         };

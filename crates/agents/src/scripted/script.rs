@@ -86,7 +86,7 @@ impl TryFrom<Entry> for Fallback {
 
     fn try_from(entry: Entry) -> Result<Self, Self::Error> {
         if entry.step.is_some() || entry.agent.is_some() || entry.contains.is_some() {
-            return Err("the default takes no conditions: no step, agent or contains");
+            return Err("`default` takes no conditions (`step`, `agent`, `contains`)");
         }
         Ok(Self(entry))
     }
@@ -166,14 +166,14 @@ impl TryFrom<RawEntry> for Entry {
             (None, Some(repeat)) => repeat.build()?,
             (None, None) if always_fails => String::new(),
             (None, None) => return Err("an answer needs `text` or `repeat`"),
-            (Some(_), Some(_)) => return Err("an answer has either `text` or `repeat`"),
+            (Some(_), Some(_)) => return Err("an answer cannot have both `text` and `repeat`"),
         };
         let usage = match raw.usage {
             None => None,
             Some(usage) => Some(Usage {
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,
-                cost: Cost::from_usd(usage.cost_usd).ok_or("`cost_usd` is not a sum of money")?,
+                cost: Cost::from_usd(usage.cost_usd).ok_or("`cost_usd` is not a valid amount")?,
             }),
         };
         Ok(Self {
@@ -191,7 +191,7 @@ impl TryFrom<RawEntry> for Entry {
 impl Repeat {
     fn build(&self) -> Result<String, &'static str> {
         if self.text.is_empty() || self.bytes > REPEAT_LIMIT {
-            return Err("`repeat` needs some text, and at most 64 MiB of it");
+            return Err("`repeat` needs a text, and yields at most 64 MiB");
         }
         let mut text = self.text.repeat(self.bytes.div_ceil(self.text.len()));
         text.truncate(text.floor_char_boundary(self.bytes));
@@ -208,7 +208,7 @@ impl TryFrom<RawFail> for Fail {
                 ErrorKind::RateLimited(raw.retry_after_ms.map(Duration::from_millis))
             }
             _ if raw.retry_after_ms.is_some() => {
-                return Err("`retry_after_ms` goes with rate_limited only");
+                return Err("`retry_after_ms` is only valid with `rate_limited`");
             }
             KindName::Auth => ErrorKind::Auth,
             KindName::ContextFull => ErrorKind::ContextFull,
@@ -254,18 +254,18 @@ mod tests {
             (
                 "answers:\n  - text: a\n    usage: {cost_usd: -1}\n",
                 2,
-                "sum of money",
+                "valid amount",
             ),
             ("answers:\n  - fail: {kind: angry}\n", 2, "angry"),
             (
                 "answers:\n  - fail: {kind: auth, retry_after_ms: 1}\n",
                 2,
-                "rate_limited only",
+                "only valid with `rate_limited`",
             ),
             (
                 "answers:\n  - repeat: {text: \"\", bytes: 1}\n",
                 2,
-                "needs some text",
+                "needs a text",
             ),
             ("{\"answers\": [\n{\"text\": 1\n", 2, "unclosed"),
         ] {

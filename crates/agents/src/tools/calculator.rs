@@ -6,9 +6,9 @@ use super::{BuiltinTool, Run, text};
 
 pub(super) const CALCULATOR: BuiltinTool = BuiltinTool {
     name: "calculator",
-    description: "Computes an arithmetic expression with + - * / // % ** and parentheses.",
+    description: "Evaluates an arithmetic expression with + - * / // % ** and parentheses.",
     class: EffectClass::ReadOnly,
-    params: &[("expression", "string", true, "like `(2 + 3) * 4`")],
+    params: &[("expression", "string", true, "for example `(2 + 3) * 4`")],
     run: Run::Sync(|input, _| {
         let expression = text(input, "expression");
         let value = compute(expression)?;
@@ -26,7 +26,7 @@ fn compute(text: &str) -> Result<f64, String> {
     };
     let value = reader.sum()?;
     if !reader.rest.is_empty() {
-        return Err(format!("`{}` was not expected", reader.rest));
+        return Err(format!("unexpected `{}`", reader.rest));
     }
     if value.is_finite() {
         Ok(value)
@@ -81,7 +81,7 @@ impl Reader<'_> {
             if whole || modulo || self.eat("/") {
                 let by = self.signed()?;
                 if by == 0.0 {
-                    return Err("nothing can be divided by zero".to_owned());
+                    return Err("division by zero".to_owned());
                 }
                 value = match (whole, modulo) {
                     (true, _) => (value / by).floor(),
@@ -99,7 +99,7 @@ impl Reader<'_> {
     fn signed(&mut self) -> Result<f64, String> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err("it is nested too deeply".to_owned());
+            return Err("the expression is nested too deeply".to_owned());
         }
         let value = if self.eat("-") {
             -self.signed()?
@@ -134,7 +134,7 @@ impl Reader<'_> {
         let number = digits.replace('_', "").parse();
         let number = number.map_err(|_| match self.rest.chars().next() {
             Some(c) => format!("`{c}` is not a number"),
-            None => "something is missing at the end".to_owned(),
+            None => "the expression is incomplete".to_owned(),
         })?;
         self.rest = rest.trim_start();
         Ok(number)

@@ -7,20 +7,20 @@ use super::{BuiltinTool, CallContext, Run, flag, text};
 
 pub(super) const FILE_READ: BuiltinTool = BuiltinTool {
     name: "file_read",
-    description: "Reads a text file of the workspace.",
+    description: "Reads a text file in the workspace.",
     class: EffectClass::ReadOnly,
     params: &[(
         "path",
         "string",
         true,
-        "the file, relative to the workspace",
+        "path of the file, relative to the workspace",
     )],
     run: Run::Sync(|input, context| context.files.read(text(input, "path"))),
 };
 
 pub(super) const FILE_WRITE: BuiltinTool = BuiltinTool {
     name: "file_write",
-    description: "Writes a text file of the workspace, instead of what is there.",
+    description: "Writes a text file in the workspace and replaces its content.",
     // Writing the same text again gives the same file.
     class: EffectClass::Repeatable,
     params: &[
@@ -28,14 +28,14 @@ pub(super) const FILE_WRITE: BuiltinTool = BuiltinTool {
             "path",
             "string",
             true,
-            "the file, relative to the workspace",
+            "path of the file, relative to the workspace",
         ),
-        ("content", "string", true, "the text"),
+        ("content", "string", true, "the new content"),
         (
             "create_dirs",
             "boolean",
             false,
-            "make missing folders (false)",
+            "create missing folders (default: false)",
         ),
     ],
     run: Run::Sync(write),

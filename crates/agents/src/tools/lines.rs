@@ -15,12 +15,12 @@ const PATH: (&str, &str, bool, &str) = (
     "path",
     "string",
     true,
-    "the file, relative to the workspace",
+    "path of the file, relative to the workspace",
 );
 
 pub(super) const GREP: BuiltinTool = BuiltinTool {
     name: "grep",
-    description: "Shows the lines of a file that match a regular expression, with the lines around them.",
+    description: "Shows the lines of a file that match a regular expression, with surrounding lines.",
     class: EffectClass::ReadOnly,
     params: &[
         ("pattern", "string", true, "a regular expression"),
@@ -29,19 +29,19 @@ pub(super) const GREP: BuiltinTool = BuiltinTool {
             "context_lines",
             "integer",
             false,
-            "lines around each match (3)",
+            "lines shown before and after each match (default: 3)",
         ),
         (
             "ignore_case",
             "boolean",
             false,
-            "small and capital letters are the same (false)",
+            "ignore case (default: false)",
         ),
         (
             "max_matches",
             "integer",
             false,
-            "how many matches are shown (100)",
+            "maximum number of matches (default: 100)",
         ),
     ],
     run: Run::Sync(|input, context| {
@@ -59,28 +59,28 @@ pub(super) const GREP: BuiltinTool = BuiltinTool {
 
 pub(super) const SEARCH: BuiltinTool = BuiltinTool {
     name: "search",
-    description: "Shows the lines of a file that have some words in them.",
+    description: "Shows the lines of a file that contain a text.",
     class: EffectClass::ReadOnly,
     params: &[
-        ("query", "string", true, "what to look for"),
+        ("query", "string", true, "the text to search for"),
         PATH,
         (
             "is_regex",
             "boolean",
             false,
-            "it is a regular expression (false)",
+            "treat the text as a regular expression (default: false)",
         ),
         (
             "ignore_case",
             "boolean",
             false,
-            "small and capital letters are the same (true)",
+            "ignore case (default: true)",
         ),
         (
             "max_matches",
             "integer",
             false,
-            "how many matches are shown (50)",
+            "maximum number of matches (default: 50)",
         ),
     ],
     run: Run::Sync(|input, context| {
@@ -105,7 +105,10 @@ pub(super) const HEAD: BuiltinTool = BuiltinTool {
     name: "head",
     description: "Shows the first lines of a file.",
     class: EffectClass::ReadOnly,
-    params: &[PATH, ("lines", "integer", false, "how many (10)")],
+    params: &[
+        PATH,
+        ("lines", "integer", false, "number of lines (default: 10)"),
+    ],
     run: Run::Sync(|input, context| {
         let file = context.files.read(text(input, "path"))?;
         let lines = file.lines().enumerate().take(number(input, "lines", 10));
@@ -117,7 +120,10 @@ pub(super) const TAIL: BuiltinTool = BuiltinTool {
     name: "tail",
     description: "Shows the last lines of a file.",
     class: EffectClass::ReadOnly,
-    params: &[PATH, ("lines", "integer", false, "how many (10)")],
+    params: &[
+        PATH,
+        ("lines", "integer", false, "number of lines (default: 10)"),
+    ],
     run: Run::Sync(|input, context| {
         let file = context.files.read(text(input, "path"))?;
         let skipped = file

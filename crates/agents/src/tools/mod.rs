@@ -120,7 +120,7 @@ impl BuiltinTool {
         }
         let known = |name: &String| self.params.iter().any(|(known, ..)| known == name);
         match given.keys().find(|name| !known(name)) {
-            Some(name) => Err(format!("`{name}` is not something that this tool takes")),
+            Some(name) => Err(format!("`{name}` is not a parameter of this tool")),
             None => Ok(()),
         }
     }

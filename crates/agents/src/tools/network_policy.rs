@@ -25,7 +25,7 @@ struct Allowed {
 
 /// An entry of the allow list that is no host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a host like `localhost`, nor a host and port like `localhost:8080`")]
+#[error("`{0}` is neither a host such as `localhost` nor a host and port such as `localhost:8080`")]
 pub struct NotAHost(pub String);
 
 /// An address that may not be reached, and why.
@@ -44,14 +44,14 @@ impl fmt::Display for AddressRefused {
             reason,
         } = self;
         if parse_ip(host) == Some(*address) {
-            write!(f, "{host} may not be called: it is {reason}")?;
+            write!(f, "access to {host} is denied: it is {reason}")?;
         } else {
             write!(
                 f,
-                "{host} may not be called: it leads to {address}, which is {reason}"
+                "access to {host} is denied: it resolves to {address}, which is {reason}"
             )?;
         }
-        f.write_str("; a person can allow it in `network.allow_private` of config.toml")
+        f.write_str("; the user can allow it with `network.allow_private` in config.toml")
     }
 }
 
@@ -147,15 +147,15 @@ pub(super) fn check_public(host: &str, address: IpAddr) -> Result<(), AddressRef
 fn private_v4(address: Ipv4Addr) -> Option<&'static str> {
     let reason = match address.octets() {
         [169, 254, 169, 254] | [168, 63, 129, 16] | [100, 100, 100, 200] => {
-            "where a cloud tells its machines their secrets"
+            "the metadata service of a cloud"
         }
         [0, ..] => "an unspecified address",
-        [127, ..] => "this machine itself",
+        [127, ..] => "this machine",
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "in a private network",
         [100, 64..=127, ..] => "in a provider's private network",
         [169, 254, ..] => "a link-local address",
-        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "an address for documentation",
-        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] => "an address for special purposes",
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "a documentation address",
+        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] => "a special-purpose address",
         [224..=239, ..] => "a multicast address",
         [255, 255, 255, 255] => "the broadcast address",
         [240..=255, ..] => "a reserved address",
@@ -168,8 +168,8 @@ fn private_v4(address: Ipv4Addr) -> Option<&'static str> {
 fn private_v6(address: Ipv6Addr) -> Option<&'static str> {
     let reason = match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => "an unspecified address",
-        [0, 0, 0, 0, 0, 0, 0, 1] => "this machine itself",
-        [0, 0, 0, 0, 0, 0xffff, ..] => "an IPv4 address in disguise",
+        [0, 0, 0, 0, 0, 0, 0, 1] => "this machine",
+        [0, 0, 0, 0, 0, 0xffff, ..] => "a mapped IPv4 address",
         // NAT64: leads to IPv4 from networks without it.
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
             let [.., a, b, c, d] = address.octets();
@@ -178,9 +178,9 @@ fn private_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfc00..=0xfdff, ..] => "in a private network",
         [0xfe80..=0xfebf, ..] => "a link-local address",
         [0xff00..=0xffff, ..] => "a multicast address",
-        [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => "an address for documentation",
+        [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => "a documentation address",
         // Tunnels and experiments; the other end of a tunnel may be anywhere.
-        [0x2001, 0..=0x01ff, ..] | [0x2002, ..] => "an address for special purposes",
+        [0x2001, 0..=0x01ff, ..] | [0x2002, ..] => "a special-purpose address",
         [0x2000..=0x3fff, ..] => return None,
         _ => "not a public address",
     };
@@ -375,14 +375,14 @@ mod tests {
         let literal = check_public("[::1]", "::1".parse().unwrap()).unwrap_err();
         assert_eq!(
             literal.to_string(),
-            "[::1] may not be called: it is this machine itself; \
-             a person can allow it in `network.allow_private` of config.toml"
+            "access to [::1] is denied: it is this machine; \
+             the user can allow it with `network.allow_private` in config.toml"
         );
         let name = check_public("intra.example", "10.1.2.3".parse().unwrap()).unwrap_err();
         assert_eq!(
             name.to_string(),
-            "intra.example may not be called: it leads to 10.1.2.3, which is in a private network; \
-             a person can allow it in `network.allow_private` of config.toml"
+            "access to intra.example is denied: it resolves to 10.1.2.3, which is in a private network; \
+             the user can allow it with `network.allow_private` in config.toml"
         );
     }
 }

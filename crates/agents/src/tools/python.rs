@@ -24,15 +24,15 @@ const MAX_OUTPUT: usize = 1 << 20;
 
 pub(super) const PYTHON_EXEC: BuiltinTool = BuiltinTool {
     name: "python_exec",
-    description: "Runs Python code in the workspace, and tells what it printed.",
+    description: "Runs Python code in the workspace and returns its output.",
     class: EffectClass::Effectful,
     params: &[
-        ("code", "string", true, "the program"),
+        ("code", "string", true, "the Python code"),
         (
             "timeout",
             "integer",
             false,
-            "how many seconds it may run (30, at most 300)",
+            "timeout in seconds (default: 30, maximum: 300)",
         ),
     ],
     run: Run::Async(|input, context| Box::pin(python(input, context))),
@@ -58,7 +58,7 @@ async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
     };
     let stop = async {
         context.deps.clock.sleep(Duration::from_secs(seconds)).await;
-        let message = format!("python3 was ended: it ran longer than {seconds} seconds");
+        let message = format!("`python3` was killed: it ran longer than {seconds} seconds");
         Error::new(ErrorKind::Timeout, message)
     };
     let mut printed = Answer::new("python3", MAX_OUTPUT, &NoListener);
@@ -66,7 +66,7 @@ async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
     let ended = ended.map_err(|error| error.message)?;
     let printed = printed.into_text();
     match child.check_exit(&ended) {
-        None if printed.is_empty() => Ok("it ran, and printed nothing".to_owned()),
+        None if printed.is_empty() => Ok("the code ran and printed nothing".to_owned()),
         None => Ok(printed),
         Some(failure) => Err(match printed.trim_end() {
             "" => failure.message,

@@ -23,11 +23,11 @@ impl Skills {
         let tool = Tool {
             name: "Skill".to_owned(),
             description:
-                "Loads a skill: instructions for a task. `id/module` loads another part of it."
+                "Loads a skill: instructions for a task. `id/module` loads a module of it."
                     .to_owned(),
             schema: json!({
                 "type": "object",
-                "properties": {"skill_id": {"type": "string", "description": "the skill"}},
+                "properties": {"skill_id": {"type": "string", "description": "the id of the skill"}},
                 "required": ["skill_id"],
             }),
         };
@@ -44,11 +44,11 @@ impl Skills {
         let known = self.locations.iter().find(|(known, _)| known == id);
         let (_, location) = known.ok_or_else(|| {
             let ids: Vec<&str> = self.locations.iter().map(|(id, _)| id.as_str()).collect();
-            format!("there is no skill `{id}`, only {}", ids.join(", "))
+            format!("there is no skill `{id}`; available: {}", ids.join(", "))
         })?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
         if !module.chars().all(is_name) {
-            return Err(format!("`{module}` is not the name of a module"));
+            return Err(format!("`{module}` is not a module name"));
         }
         let files = match module {
             "" if location.is_file() => vec![location.clone()],

@@ -6,9 +6,9 @@ use super::{BuiltinTool, Run};
 
 pub(super) const CURRENT_TIME: BuiltinTool = BuiltinTool {
     name: "current_time",
-    description: "Tells the time, in UTC.",
+    description: "Returns the current time in UTC.",
     class: EffectClass::ReadOnly,
-    params: &[("format", "string", false, "`iso` (the default) or `unix`")],
+    params: &[("format", "string", false, "`iso` (default) or `unix`")],
     run: Run::Sync(|input, context| {
         let now = context.deps.clock.now();
         match input["format"].as_str() {

@@ -23,7 +23,7 @@ impl<'a> WorkspaceFiles<'a> {
     ) -> Result<Self, String> {
         let root = workspace
             .canonicalize()
-            .map_err(|error| format!("the workspace cannot be entered: {error}"))?;
+            .map_err(|error| format!("the workspace cannot be opened: {error}"))?;
         Ok(Self { root, mounts, disk })
     }
 
@@ -44,7 +44,7 @@ impl<'a> WorkspaceFiles<'a> {
             None => (self.root.clone(), self.root.join(path)),
             Some((folder, rest)) => {
                 let root = folder.canonicalize();
-                let root = root.map_err(|error| format!("{path} cannot be entered: {error}"))?;
+                let root = root.map_err(|error| format!("{path} cannot be opened: {error}"))?;
                 // Joining an empty path would append a slash.
                 let given = if rest.as_os_str().is_empty() {
                     root.clone()

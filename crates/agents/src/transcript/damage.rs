@@ -85,17 +85,17 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Torn => f.write_str("the last line ends in its middle"),
+            Self::Torn => f.write_str("the last line is incomplete"),
             Self::NotJson => f.write_str("not JSON"),
-            Self::Nul => f.write_str("holds bytes of zero"),
+            Self::Nul => f.write_str("contains NUL bytes"),
             Self::NotUtf8 => f.write_str("not UTF-8"),
             Self::NotAnObject => f.write_str("not a JSON object"),
-            Self::TooDeep => f.write_str("nested too deep"),
-            Self::DuplicateKey => f.write_str("a key occurs twice in an object"),
-            Self::TooLong => f.write_str("too long to be looked into"),
-            Self::Shape(field) => write!(f, "`{field}` is not what it should be"),
-            Self::LostParent => f.write_str("follows a record that is not there"),
-            Self::NoNewline => f.write_str("the last line has no end"),
+            Self::TooDeep => f.write_str("nested too deeply"),
+            Self::DuplicateKey => f.write_str("an object has a duplicate key"),
+            Self::TooLong => f.write_str("too long to be parsed"),
+            Self::Shape(field) => write!(f, "`{field}` has an unexpected value"),
+            Self::LostParent => f.write_str("its parent record is missing"),
+            Self::NoNewline => f.write_str("the last line has no newline"),
         }
     }
 }

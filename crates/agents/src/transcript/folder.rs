@@ -1,7 +1,7 @@
 //! The transcripts that a program has on this machine, for importing them as sessions.
 #![expect(
     clippy::disallowed_methods,
-    reason = "transcripts lie where the programs put them, and are read line by line however long they are"
+    reason = "transcripts are in the agents' own folders and are read line by line, however long they are"
 )]
 
 use std::fs::{self, File};
@@ -86,7 +86,7 @@ async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, Error> {
     let work = move || work(&path).map_err(|error| failed(&error));
     let done = tokio::task::spawn_blocking(work).await;
-    done.expect("what is done with a transcript ends")
+    done.expect("the blocking task does not panic")
 }
 
 fn failed(error: &io::Error) -> Error {
@@ -138,14 +138,14 @@ impl OpenTranscript {
         &mut self,
         work: impl FnOnce(&mut TranscriptFile) -> io::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let gone = || Error::new(ErrorKind::Invalid, "it could not be read before".to_owned());
+        let gone = || Error::new(ErrorKind::Invalid, "an earlier read failed".to_owned());
         let mut transcript = self.transcript.take().ok_or_else(gone)?;
         let work = move || {
             let done = work(&mut transcript);
             (transcript, done)
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (transcript, done) = done.expect("what is done with a transcript ends");
+        let (transcript, done) = done.expect("the blocking task does not panic");
         self.transcript = Some(transcript);
         done.map_err(|error| failed(&error))
     }
@@ -182,7 +182,7 @@ impl TranscriptFile {
         let file = File::open(&path)?;
         let (metadata, hash_source) = (file.metadata()?, File::open(&path)?);
         if !metadata.is_file() {
-            return Err(io::Error::other("it is not a file"));
+            return Err(io::Error::other("not a regular file"));
         }
         let length = metadata.len();
         let reader = native.read(FilePrefix::new(file, length))?;
@@ -239,9 +239,7 @@ impl TranscriptFile {
             }
         }
         if let (0, Some(damage)) = (self.reader.records(), damage) {
-            return Err(io::Error::other(format!(
-                "none of it can be read: {damage}"
-            )));
+            return Err(io::Error::other(format!("no record can be read: {damage}")));
         }
         let facts = self.reader.facts();
         self.about.folder.clone_from(&facts.cwd);
@@ -296,7 +294,7 @@ impl TranscriptFile {
             let wanted = usize::try_from(bytes - *done).unwrap_or(BUFFER).min(BUFFER);
             let read = self.hash_source.read(&mut buffer[..wanted])?;
             if read == 0 {
-                let reason = "it became shorter while it was read";
+                let reason = "the file shrank while it was read";
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason));
             }
             running.add(&buffer[..read]);

@@ -156,7 +156,7 @@ impl<'de> Visitor<'de> for Strictly {
         let mut object = Object::new();
         while let Some((key, Strict(value))) = members.next_entry::<String, _>()? {
             if object.insert(key, value).is_some() {
-                return Err(A::Error::custom("a key occurs twice"));
+                return Err(A::Error::custom("duplicate key"));
             }
         }
         Ok(Value::Object(object))

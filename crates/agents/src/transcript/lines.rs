@@ -123,7 +123,7 @@ impl<R: Read + Seek> Lines<R> {
         if copied != found.at.length {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the transcript became shorter while it was copied",
+                "the transcript shrank while it was copied",
             ));
         }
         self.source.seek(SeekFrom::Start(self.next))?;

@@ -10,7 +10,7 @@ use crate::{claude_code, codex};
 
 /// Not a session id. Session ids are UUIDs; nothing else becomes part of a path or an argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not the id of a session: expected a UUID")]
+#[error("`{0}` is not a session id: expected a UUID")]
 pub struct NotAnId(String);
 
 /// Lists a folder; returns an empty list if it does not exist.

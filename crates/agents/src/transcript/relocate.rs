@@ -114,7 +114,7 @@ impl Relocator<'_> {
         let (mut output, mut copied) = (Vec::with_capacity(line.len()), 0);
         for (at, value) in changes {
             output.extend_from_slice(&line[copied..at.start]);
-            let value = serde_json::to_string(&value).expect("a text is JSON");
+            let value = serde_json::to_string(&value).expect("a string serializes to JSON");
             output.extend_from_slice(value.as_bytes());
             copied = at.end;
         }

@@ -226,7 +226,7 @@ impl TurnConverter<'_> {
                     content: Image::External { .. },
                 } => {
                     self.losses.add(Loss::Image);
-                    let text = format!("[a picture ({media_type}) that is not kept here]");
+                    let text = format!("[image ({media_type}), not included]");
                     kept.push(Part::Text { text });
                 }
                 other => kept.push(other),

@@ -118,5 +118,5 @@ fn answer_waits_for_exit_after_stdout_closes() {
     })
     .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Crashed);
-    assert_eq!(error.message, "sh ended with exit code 3");
+    assert_eq!(error.message, "`sh` exited with code 3");
 }

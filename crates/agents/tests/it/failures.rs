@@ -19,12 +19,12 @@ fn failure_reports_exit_code_and_stderr() {
     for (script, message) in [
         (
             "echo half; echo no luck >&2; exit 1",
-            "sh ended with exit code 1: no luck",
+            "`sh` exited with code 1: no luck",
         ),
-        ("exit 137", "sh ended with exit code 137"),
-        ("exit 127", "sh ended with exit code 127"),
-        ("kill -9 $$", "sh was ended by signal 9"),
-        ("kill -SEGV $$", "sh was ended by signal 11"),
+        ("exit 137", "`sh` exited with code 137"),
+        ("exit 127", "`sh` exited with code 127"),
+        ("kill -9 $$", "`sh` was killed by signal 9"),
+        ("kill -SEGV $$", "`sh` was killed by signal 11"),
     ] {
         let error = fixture.ask_sh(script).unwrap_err();
         assert_eq!(error, Error::new(ErrorKind::Crashed, message), "{script}");
@@ -86,9 +86,9 @@ fn program_path_is_resolved_from_the_workspace() {
 fn impossible_commands_are_invalid() {
     let fixture = Fixture::new();
     let error = fixture.ask(&command(&[])).unwrap_err();
-    assert_error(&error, ErrorKind::Invalid, "agent writer has no command");
+    assert_error(&error, ErrorKind::Invalid, "agent `writer` has no command");
     let error = fixture.ask(&command(&["echo", "a\0b"])).unwrap_err();
-    assert_error(&error, ErrorKind::Invalid, "echo cannot be started");
+    assert_error(&error, ErrorKind::Invalid, "`echo` cannot be started");
     let nowhere = Fixture::in_folder(&fixture.folder().join("nowhere"));
     let error = nowhere.ask(&command(&["true"])).unwrap_err();
     assert_error(&error, ErrorKind::Invalid, "is not a folder");
@@ -123,7 +123,7 @@ fn agent_cannot_forge_a_success_status() {
         for fd in /proc/$PPID/fd/*; do echo "$ok" >"$fd"; done
         exit 5"#;
     let error = Fixture::new().ask_sh(script).unwrap_err();
-    assert_error(&error, ErrorKind::Crashed, "exit code 5");
+    assert_error(&error, ErrorKind::Crashed, "exited with code 5");
 }
 
 #[test]
@@ -131,7 +131,11 @@ fn killed_process_guard_gives_no_answer() {
     let fixture = Fixture::new();
     let script = "echo answer; kill -9 $PPID; while [ ! -e go ]; do sleep 0.01; done";
     let error = fixture.ask_sh(script).unwrap_err();
-    assert_error(&error, ErrorKind::Crashed, "the warden of sh was killed");
+    assert_error(
+        &error,
+        ErrorKind::Crashed,
+        "the process guard of `sh` was killed",
+    );
     fixture.touch("go");
     until("the agent has seen it", || fixture.processes().is_empty());
 }
@@ -140,7 +144,7 @@ fn killed_process_guard_gives_no_answer() {
 fn nothing_starts_without_a_process_guard() {
     let fixture = Fixture::new();
     let launch = segno_agents::Launch {
-        program: "/no/such/warden".into(),
+        program: "/no/such/guard".into(),
         args: Vec::new(),
     };
     let driver = segno_agents::Command::new(vec!["true".to_owned()], launch);
@@ -148,6 +152,6 @@ fn nothing_starts_without_a_process_guard() {
     assert_error(
         &error,
         ErrorKind::Crashed,
-        "cannot start the warden of true",
+        "the process guard of `true` cannot be started",
     );
 }

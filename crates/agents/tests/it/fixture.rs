@@ -147,7 +147,7 @@ pub(crate) fn command(argv: &[&str]) -> Command {
 /// This crate's process guard.
 pub(crate) fn process_guard() -> Launch {
     Launch {
-        program: env!("CARGO_BIN_EXE_segno-warden").into(),
+        program: env!("CARGO_BIN_EXE_segno-process-guard").into(),
         args: Vec::new(),
     }
 }

@@ -51,7 +51,7 @@ impl Clock for ManualClock {
 fn means(clock: Arc<dyn Clock>) -> ConnectionConfig {
     ConnectionConfig {
         guard: Launch {
-            program: env!("CARGO_BIN_EXE_segno-warden").into(),
+            program: env!("CARGO_BIN_EXE_segno-process-guard").into(),
             args: Vec::new(),
         },
         client: Client::new().unwrap(),
@@ -313,13 +313,13 @@ fn lost_http_session_is_reconnected() {
         .await;
         call(&mcp, "forget", json!({})).await.unwrap();
         let lost = call(&mcp, "echo", json!({})).await.unwrap_err();
-        let expected = "MCP server `web` refused the call: 404 Not Found: session not found";
+        let expected = "MCP server `web` rejected the call: 404 Not Found: session not found";
         assert_eq!(lost, expected);
         assert_eq!(call(&mcp, "echo", json!({})).await.unwrap(), "{}");
         let cut = call(&mcp, "hang_up", json!({})).await.unwrap_err();
-        assert!(cut.contains("ended before the answer"), "{cut}");
+        assert!(cut.contains("ended before the response"), "{cut}");
         assert!(
-            cut.contains("whether the call had an effect is not known"),
+            cut.contains("whether the call had an effect is unknown"),
             "{cut}"
         );
         assert_eq!(call(&mcp, "echo", json!({})).await.unwrap(), "{}");
@@ -334,24 +334,28 @@ fn refusing_http_server_is_named_without_its_key() {
         let url = format!("{}?key=secret", web.url());
         let error = refused(address("web", url, &[("Authorization", "Bearer secret")])).await;
         let expected = format!(
-            "MCP server `web` cannot be used: calling 127.0.0.1:{}: 401",
+            "MCP server `web` cannot be used: connecting to 127.0.0.1:{}: 401",
             web.port
         );
         assert!(error.to_string().starts_with(&expected), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(error.hint().unwrap().contains("headers"));
         for (url, headers, reason) in [
-            ("file:///etc", vec![], "`file` is neither http nor https"),
-            ("nowhere", vec![], "this is no address"),
+            (
+                "file:///etc",
+                vec![],
+                "the URL scheme `file` is neither http nor https",
+            ),
+            ("nowhere", vec![], "the URL is invalid"),
             (
                 "http://x",
                 vec![("a b", "c")],
-                "the name of header `a b` is not allowed",
+                "the name of header `a b` is invalid",
             ),
             (
                 "http://x",
                 vec![("a", "\n")],
-                "the value of header `a` is not allowed",
+                "the value of header `a` is invalid",
             ),
         ] {
             let error = refused(address("web", url.to_owned(), &headers)).await;
@@ -430,9 +434,9 @@ fn server_that_dies_in_a_call_is_restarted() {
         let died = call(&mcp, "crash", json!({})).await.unwrap_err();
         assert_eq!(
             died,
-            "MCP server `odd` went away during the call: `python3` ended with exit code 3: out of \
-             cheese; whether the call had an effect is not known; the server is asked anew at the \
-             next call"
+            "MCP server `odd` disconnected during the call: `python3` exited with code 3: out of \
+             cheese; whether the call had an effect is unknown; the next call \
+             reconnects"
         );
         fixture.assert_empty();
         assert_eq!(
@@ -475,7 +479,7 @@ fn failed_restart_is_reported() {
         call(&mcp, "crash", json!({})).await.unwrap_err();
         crate::fixture::write(&copy, b"import sys; sys.exit('gone for good')");
         let error = call(&mcp, "echo", json!({})).await.unwrap_err();
-        let expected = "MCP server `odd` cannot be used: starting `python3`: `python3` ended with exit \
+        let expected = "MCP server `odd` cannot be used: starting `python3`: `python3` exited with \
                     code 1: gone for good";
         assert_eq!(error, expected);
     });
@@ -493,8 +497,8 @@ fn call_timeout_cancels_and_keeps_the_server() {
             clock.advance(Limits::default().call);
         };
         let (late, ()) = tokio::join!(call(&mcp, "silent", json!({})), turn);
-        let expected = "MCP server `odd` did not answer within 120 s and was told to stop; whether the \
-                    call had an effect is not known";
+        let expected = "MCP server `odd` did not respond within 120 s, and the call was cancelled; whether \
+                    it had an effect is unknown";
         assert_eq!(late.unwrap_err(), expected);
         until_there(&fixture, "cancelled").await;
         assert_eq!(call(&mcp, "echo", json!({})).await.unwrap(), "{}");
@@ -528,7 +532,7 @@ fn server_that_never_responds_is_killed() {
         ("deaf", "downloading the internet"),
         (
             "chatter",
-            "(it wrote `Server is ready!`, which is no message)",
+            "(it wrote `Server is ready!`, which is not a message)",
         ),
     ] {
         let fixture = Fixture::new();
@@ -541,7 +545,7 @@ fn server_that_never_responds_is_killed() {
             tokio::join!(connect, turn).0.err().unwrap()
         });
         let expected = format!(
-            "MCP server `odd` cannot be used: starting `python3`: no answer within 30 s: {last_words}"
+            "MCP server `odd` cannot be used: starting `python3`: no response within 30 s: {last_words}"
         );
         assert_eq!(error.to_string(), expected);
         assert!(error.hint().unwrap().contains("download"), "{error:?}");
@@ -563,26 +567,26 @@ fn unusable_server_is_named_with_the_reason() {
         (
             odd(&fixture, "noise"),
             Kind::Unavailable,
-            "`python3` ended with exit code 2: missing option (it wrote `Usage: odd [options]`, \
-             which is no message)",
+            "`python3` exited with code 2: missing option (it wrote `Usage: odd [options]`, \
+             which is not a message)",
             "by hand",
         ),
         (
             odd(&fixture, "version"),
             Kind::Invalid,
-            "it speaks version 1999-01-01 of MCP, and Segno speaks 2024-11-05",
+            "it speaks MCP version 1999-01-01; Segno speaks 2024-11-05",
             "by hand",
         ),
         (
             odd(&fixture, "endless"),
             Kind::Invalid,
-            "its list of tools has no end",
+            "its tool list is endless",
             "by hand",
         ),
         (
             odd(&fixture, "many"),
             Kind::Invalid,
-            "its list of tools has no end, or more than 1000 entries",
+            "its tool list is endless or has more than 1000 tools",
             "by hand",
         ),
         (
@@ -658,7 +662,7 @@ fn malformed_responses_become_results_or_errors() {
         let broken = call(&mcp, "broken", json!({})).await.unwrap_err();
         assert_eq!(
             broken,
-            "MCP server `odd` answered with something that is no result"
+            "MCP server `odd` responded with something that is not a tool result"
         );
         let refused = call(&mcp, "forget", json!({})).await.unwrap_err();
         assert_eq!(refused, "there is no such [1mtool");

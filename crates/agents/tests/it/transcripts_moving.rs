@@ -123,7 +123,7 @@ fn transcript_path_matches_the_cli_agent() {
         let error = TranscriptFormat::ClaudeCode
             .path_for(Path::new("/h"), "/x", id, when)
             .unwrap_err();
-        assert!(error.to_string().contains("not the id"), "{error}");
+        assert!(error.to_string().contains("not a session id"), "{error}");
     }
 }
 

@@ -26,7 +26,7 @@ use super::spec_verify::SpecVerify;
 use crate::config::ProgramSettings;
 
 /// The hidden subcommand that runs the process guard of an agent.
-pub(crate) const PROCESS_GUARD: &str = "__warden";
+pub(crate) const PROCESS_GUARD: &str = "__process-guard";
 
 /// Startup timeout of an MCP server: `npx` may have to download it first.
 const SERVER_START_TIMEOUT: Duration = Duration::from_mins(2);

@@ -120,7 +120,7 @@ fn every_failpoint_kills_and_nothing_is_lost() {
     let left = unhit_failpoints(&[&runs, &deeds]);
     let others: Vec<&str> = left
         .into_iter()
-        .filter(|name| !name.starts_with("record."))
+        .filter(|name| !name.starts_with("transcript."))
         .collect();
     assert_eq!(others, [""; 0]);
 }

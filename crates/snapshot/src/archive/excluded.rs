@@ -42,7 +42,8 @@ enum Reason {
 pub(super) fn comments(skipped: &[Skipped]) -> Vec<Vec<u8>> {
     let mut comments: Vec<Vec<u8>> = Vec::new();
     for one in skipped {
-        let line = serde_json::to_vec(&excluded_path(one)).expect("lines are plain data");
+        let line =
+            serde_json::to_vec(&excluded_path(one)).expect("an excluded path serializes to JSON");
         match comments.last_mut() {
             Some(comment) if comment.len() < COMMENT_LENGTH => {
                 comment.extend_from_slice(&line);
@@ -73,7 +74,7 @@ fn excluded_path(skipped: &Skipped) -> ExcludedPath {
 
 /// Parses a comment; empty if another program wrote it.
 pub(super) fn read(comment: &[u8]) -> Result<Vec<Skipped>, &'static str> {
-    const WRONG: &str = "what it says was left out cannot be read";
+    const WRONG: &str = "its list of excluded paths cannot be parsed";
     let Some(lines) = comment.strip_prefix(HEADER) else {
         return Ok(Vec::new());
     };

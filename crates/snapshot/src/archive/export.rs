@@ -150,7 +150,7 @@ impl ArchiveWriter {
         let hash = hasher.finalize();
         Ok(WrittenArchive {
             bytes,
-            digest: Digest::from_bytes(hash.as_bytes()).expect("a hash has that length"),
+            digest: Digest::from_bytes(hash.as_bytes()).expect("a hash has the length of a digest"),
         })
     }
 }

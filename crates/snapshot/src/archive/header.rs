@@ -55,11 +55,11 @@ impl Header {
 
     /// Decodes a block that is not empty.
     pub(super) fn decode(block: &[u8; BLOCK]) -> Result<Self, &'static str> {
-        let claimed = octal(&block[148..156]).ok_or("its description is not one of an archive")?;
+        let claimed = octal(&block[148..156]).ok_or("its header is not a tar header")?;
         let mut blank = *block;
         blank[148..156].fill(b' ');
         if claimed != sum(&blank) {
-            return Err("its description was changed, or is not one of an archive");
+            return Err("its header is damaged or not a tar header");
         }
         let mut name = text(&block[..100]).to_vec();
         match &block[257..265] {
@@ -71,7 +71,7 @@ impl Header {
             }
             // The GNU format, which has other fields after these, and the oldest format.
             b"ustar  \0" | [0, 0, 0, 0, 0, 0, 0, 0] => {}
-            _ => return Err("its description has a form that is not known"),
+            _ => return Err("its header has an unknown format"),
         }
         let mode = number(&block[100..108]).ok_or("its mode is not a number")?;
         let size = number(&block[124..136]).ok_or("its size is not a number")?;
@@ -79,7 +79,7 @@ impl Header {
             name,
             // Some programs write the file type into the mode, too.
             mode: u32::try_from(mode & 0o7777).unwrap_or(0),
-            size: u64::try_from(size).map_err(|_| "its size is below nothing")?,
+            size: u64::try_from(size).map_err(|_| "its size is negative")?,
             seconds: number(&block[136..148]).ok_or("its time is not a number")?,
             kind: block[156],
             link: text(&block[157..257]).to_vec(),

@@ -77,13 +77,13 @@ fn check(
         })
     };
     if archive.digest.is_some_and(|wanted| wanted != digest) {
-        return broken("it was changed after it was written: its digest does not match");
+        return broken("its digest does not match: it was changed after it was written");
     }
     if let Err(wrong) = manifest.check() {
         return broken(wrong.0);
     }
     if archive.snapshot.is_some_and(|wanted| wanted != snapshot) {
-        return broken("its files are not those of the checkpoint");
+        return broken("its files differ from those of the checkpoint");
     }
     Ok(())
 }
@@ -97,7 +97,7 @@ impl Sink<'_> {
             Some(packer) => packer.put(bytes, || None),
             None => Ok(Chunk {
                 digest: Digest::of(bytes),
-                length: u32::try_from(bytes.len()).expect("a piece has at most 1 MiB"),
+                length: u32::try_from(bytes.len()).expect("a chunk has at most 1 MiB"),
             }),
         }
     }
@@ -170,7 +170,7 @@ fn store_member(
         .iter()
         .all(|(name, value)| sane(name, value))
     {
-        let reason = "an attribute is longer than any can be";
+        let reason = "an extended attribute is too long";
         return Err(refuse(bytes(&member.path), reason));
     }
     let kind = match member.what {

@@ -98,7 +98,7 @@ impl<R: Read> Members<R> {
             }
             let header = Header::decode(&block)
                 .map_err(|reason| refuse(&block[..100], reason.to_owned()))?;
-            let twice = || refuse(&header.name, "it is described twice");
+            let twice = || refuse(&header.name, "it has two headers of the same kind");
             match header.kind {
                 RECORDS if before.records.is_none() => {
                     before.records = Some(self.text(&header, pax::LONGEST)?);
@@ -132,7 +132,7 @@ impl<R: Read> Members<R> {
             reason: reason.to_owned(),
         };
         if before.records.is_some() || before.name.is_some() || before.link.is_some() {
-            return Err(broken("something is described that does not come"));
+            return Err(broken("an extended header has no member"));
         }
         let mut block = [0; BLOCK];
         self.fill(&mut block)?;
@@ -150,14 +150,14 @@ impl<R: Read> Members<R> {
                 return Err(self.too_much());
             }
         }
-        Err(broken("something follows after its end"))
+        Err(broken("data follows its end"))
     }
 
     /// The content of a header record.
     fn text(&mut self, header: &Header, longest: u64) -> Result<Vec<u8>, Error> {
         let length = usize::try_from(header.size).unwrap_or(usize::MAX);
         if header.size > longest {
-            let reason = format!("its description has more than {longest} bytes");
+            let reason = format!("its header has more than {longest} bytes");
             return Err(refuse(&header.name, reason));
         }
         let mut text = vec![0; length.next_multiple_of(BLOCK)];
@@ -186,10 +186,10 @@ impl<R: Read> Members<R> {
                     self.skipped.extend(left);
                 }
                 b"path" | b"linkpath" | b"size" | b"mtime" => {
-                    return Err(refused("it says the same of everything that follows"));
+                    return Err(refused("a global header sets a field for all members"));
                 }
                 key if key.starts_with(b"GNU.sparse") || key.starts_with(b"SCHILY.xattr") => {
-                    return Err(refused("it says the same of everything that follows"));
+                    return Err(refused("a global header sets a field for all members"));
                 }
                 _ => {}
             }
@@ -213,7 +213,7 @@ impl<R: Read> Members<R> {
         }
         match what {
             What::File { size, .. } => self.begin_content(size)?,
-            _ if size != 0 => return Err(refused("it has content, and is no file")),
+            _ if size != 0 => return Err(refused("it has content but is not a file")),
             _ => {}
         }
         let modified = fields.modified.unwrap_or(FileTime {
@@ -277,7 +277,7 @@ fn what(kind: u8, name: &[u8], link: &[u8], size: u64) -> Result<What, Error> {
         b'S' => return refused("it is a sparse file"),
         other => {
             let sort = char::from(other).escape_default();
-            return refused(&format!("it is of a sort that is not known: `{sort}`"));
+            return refused(&format!("its type is unknown: `{sort}`"));
         }
     })
 }
@@ -293,7 +293,7 @@ fn unreadable(error: &io::Error) -> Error {
 
 fn target(link: &[u8]) -> Result<PathBuf, &'static str> {
     if link.is_empty() || link.len() > PATH || link.contains(&0) {
-        return Err("it is a link that leads nowhere any can lead");
+        return Err("it is a link with an invalid target");
     }
     Ok(path(link))
 }

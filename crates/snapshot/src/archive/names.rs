@@ -8,10 +8,10 @@ use crate::manifest::{NAME, PATH, path};
 /// that have two spellings.
 pub(super) fn member_path(name: &[u8]) -> Result<PathBuf, &'static str> {
     if name.contains(&0) {
-        return Err("its name has a NUL in it");
+        return Err("its name contains a NUL byte");
     }
     if name.first() == Some(&b'/') {
-        return Err("its path begins at the root of the machine");
+        return Err("its path is absolute");
     }
     let mut rest = name;
     while let Some(after) = rest.strip_prefix(b"./") {
@@ -22,14 +22,14 @@ pub(super) fn member_path(name: &[u8]) -> Result<PathBuf, &'static str> {
         return Ok(PathBuf::new());
     }
     if rest.len() > PATH {
-        return Err("its path is longer than any can be");
+        return Err("its path is too long");
     }
     for part in rest.split(|byte| *byte == b'/') {
         match part {
-            b"" => return Err("its path has an empty name in it"),
-            b"." => return Err("its path has more than one spelling"),
+            b"" => return Err("its path has an empty component"),
+            b"." => return Err("its path is not normalized"),
             b".." => return Err("its path leads out of the folder"),
-            part if part.len() > NAME => return Err("its name is longer than any can be"),
+            part if part.len() > NAME => return Err("its name is too long"),
             _ => {}
         }
     }

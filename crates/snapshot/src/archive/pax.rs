@@ -25,7 +25,7 @@ type Record<'a> = (&'a [u8], &'a [u8]);
 
 /// Parses records.
 pub(super) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, &'static str> {
-    const WRONG: &str = "the records before it are not what records are";
+    const WRONG: &str = "its extended header cannot be parsed";
     let mut records = Vec::new();
     while !bytes.is_empty() {
         let space = bytes.iter().take(20).position(|byte| *byte == b' ');

@@ -44,7 +44,8 @@ impl PaxFields {
                 // Attributes outside the namespace `user` belong to the machine, not to the files.
                 key => match key.strip_prefix(b"SCHILY.xattr.") {
                     Some(name) if name.starts_with(b"user.") => {
-                        let name = unescape(name).ok_or("an attribute has a name that none has")?;
+                        let name =
+                            unescape(name).ok_or("an extended attribute has an invalid name")?;
                         let name = OsString::from_vec(name);
                         fields.attributes.insert(name, value.to_vec()).is_none()
                     }
@@ -52,7 +53,7 @@ impl PaxFields {
                 },
             };
             if !new {
-                return Err("it is described twice");
+                return Err("its extended header has a duplicate field");
             }
         }
         Ok(fields)

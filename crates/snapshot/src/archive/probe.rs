@@ -16,7 +16,7 @@ pub fn import(bytes: &[u8], limits: Limits) -> String {
         return wrong.0.to_owned();
     }
     let written = manifest.encode();
-    let again = Manifest::decode(&written).expect("what holds together can be read back");
+    let again = Manifest::decode(&written).expect("a valid manifest can be decoded");
     assert!(manifest == again, "a manifest changed when it was written");
     format!("{manifest:?}")
 }
@@ -38,7 +38,7 @@ pub fn decode_manifest(bytes: &[u8]) -> String {
     match Manifest::decode(bytes) {
         Ok(manifest) => {
             let written = manifest.encode();
-            let again = Manifest::decode(&written).expect("what was written can be read");
+            let again = Manifest::decode(&written).expect("an encoded manifest can be decoded");
             assert!(manifest == again, "a manifest changed when it was written");
             format!("{manifest:?}")
         }

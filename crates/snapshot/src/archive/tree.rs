@@ -47,10 +47,10 @@ impl Tree {
         }
         let refused = |reason: &str| Err(refuse(b".", reason));
         if entry.kind != Kind::Folder {
-            return refused("the folder itself is something else");
+            return refused("the root is not a folder");
         }
         if self.root.replace(entry).is_some() {
-            return refused("it is there twice");
+            return refused("it occurs twice");
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Tree {
             .windows(2)
             .find(|pair| pair[0].1.path == pair[1].1.path);
         match twice {
-            Some(pair) => Err(refuse(bytes(&pair[0].1.path), "it is there twice")),
+            Some(pair) => Err(refuse(bytes(&pair[0].1.path), "it occurs twice")),
             None => Ok(()),
         }
     }
@@ -156,7 +156,7 @@ impl Tree {
             };
             let (earlier, there) = &self.found[next];
             if !matches!(there.kind, Kind::File { .. } | Kind::HardLink { .. }) {
-                return refused("which is no file");
+                return refused("which is not a file");
             }
             if earlier >= number {
                 return refused("which does not come before it");
@@ -192,7 +192,7 @@ fn implied_folders(
         for folder in above.into_iter().rev().skip(known) {
             // A folder in the archive stands right before its content, and is open.
             if find(found, folder).is_some() {
-                let reason = format!("it lies in `{}`, which is no folder", folder.display());
+                let reason = format!("it is inside `{}`, which is not a folder", folder.display());
                 return Err(refuse(bytes(&entry.path), reason));
             }
             budget.spend(160 + 2 * bytes(folder).len())?;

@@ -83,7 +83,7 @@ impl Capture<'_> {
             let ended = |_| {
                 Err(Error::at(
                     &self.store.packs,
-                    std::io::Error::other("a thread ended early"),
+                    std::io::Error::other("a worker thread panicked"),
                 ))
             };
             let others = others

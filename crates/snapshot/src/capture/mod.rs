@@ -302,7 +302,7 @@ impl<'a> Capture<'a> {
         let unstable = plan.found.iter().filter(unstable);
         debug_assert!(
             self.changes_match(&merged),
-            "what is stored can be put together"
+            "the stored changes reproduce the manifest"
         );
         let captured = Captured {
             snapshot,

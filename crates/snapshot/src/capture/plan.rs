@@ -78,7 +78,7 @@ impl Plan {
                 // Such a path could be opened step by step, but never be named as a whole.
                 self.skipped.extend(short(&path).map(|path| Skipped {
                     path,
-                    why: Why::Unreadable("a path in it is too long".into()),
+                    why: Why::Unreadable("it contains a path that is too long".into()),
                 }));
                 continue;
             }
@@ -271,7 +271,10 @@ impl Plan {
             Kind::HardLink { of } if !leaders.contains(of) => {
                 skipped.push(Skipped {
                     path: found.entry.path.clone(),
-                    why: Why::Unreadable(format!("so is {}, the same file", of.display())),
+                    why: Why::Unreadable(format!(
+                        "{}, a hard link to the same file, cannot be read either",
+                        of.display()
+                    )),
                 });
                 false
             }

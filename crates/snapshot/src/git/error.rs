@@ -18,7 +18,7 @@ pub enum Error {
     #[error("git {command} took longer than {} seconds", limit.as_secs())]
     TooSlow { command: String, limit: Duration },
     /// The output of git is longer than the limit.
-    #[error("git {command} answered with more than {limit} bytes")]
+    #[error("git {command} printed more than {limit} bytes")]
     TooLong { command: String, limit: usize },
     #[error("{place}: {reason}")]
     Unavailable { place: String, reason: String },

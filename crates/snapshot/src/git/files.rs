@@ -63,7 +63,7 @@ pub(super) fn link(target: &Path, link: &Path) -> Result<(), Error> {
 /// Moves something complete to its final path.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a folder is put in its place in one step, and `Disk` does not come this far"
+    reason = "a folder is renamed atomically, and `Disk` is not available here"
 )]
 pub(super) fn put(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(|error| Error::file(to, &error))
@@ -72,7 +72,7 @@ pub(super) fn put(from: &Path, to: &Path) -> Result<(), Error> {
 /// Removes a `.git` file whose git folder is missing. Anything else stays.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a file of a folder that a killed run began to make, and `Disk` does not come this far"
+    reason = "a killed run left the file, and `Disk` is not available here"
 )]
 pub(super) fn remove_broken_link(path: &Path) -> Result<(), Error> {
     match fs::symlink_metadata(path) {

@@ -56,5 +56,5 @@ pub(crate) fn git_temporary_rule(name: &OsStr, is_folder: bool) -> Option<String
     let is_half = name
         .strip_prefix(b"tmp_")
         .is_some_and(|rest| half.iter().any(|half| rest.starts_with(half.as_bytes())));
-    (!is_folder && (lock || is_half)).then(|| "left by a git that was at work".into())
+    (!is_folder && (lock || is_half)).then(|| "temporary file of a running git".into())
 }

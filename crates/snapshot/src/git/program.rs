@@ -127,7 +127,7 @@ impl Git {
     pub(super) fn run<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Vec<u8>, Error> {
         self.run_optional(args)?.ok_or_else(|| Error::Refused {
             command: subcommand(args),
-            reason: "it found nothing".into(),
+            reason: "it returned nothing".into(),
         })
     }
 
@@ -234,7 +234,7 @@ impl Git {
             return Err(Error::TooSlow { command, limit });
         }
         let to_error = |error: io::Error| Error::Unavailable {
-            place: format!("the stream of git {command}"),
+            place: format!("the output of git {command}"),
             reason: error.to_string(),
         };
         written.map_err(to_error)?;

@@ -47,7 +47,7 @@ pub(super) fn repository_status(
         Some(paths) => read_status(&paths, text, since, limit).0,
         None => Repository {
             path: text,
-            error: Some("it is no repository any more".into()),
+            error: Some("it is not a repository any more".into()),
             ..Repository::default()
         },
     }
@@ -83,7 +83,9 @@ fn read_status(
     repository.path = path;
     repository.activities = activities(paths);
     if let Some(lender) = alternate(paths) {
-        repository.error = Some(format!("it borrows objects that are not kept: {lender}"));
+        repository.error = Some(format!(
+            "it borrows objects that are not in the snapshot: {lender}"
+        ));
     }
     (repository, changed)
 }

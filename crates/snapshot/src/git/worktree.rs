@@ -176,7 +176,7 @@ pub fn create_worktree(plot: &NewWorktree) -> Result<(), Error> {
     }
     let paths = git_paths::at(&plot.folder).ok_or_else(|| Error::Refused {
         folder: plot.folder.clone(),
-        reason: "it is no folder of the repository".to_owned(),
+        reason: "it is not a worktree of the repository".to_owned(),
     })?;
     // The index is written last: while it is missing, so are files.
     if paths.git_dir.join("index").exists() {
@@ -242,7 +242,7 @@ pub fn commit(operation: &CommitRequest) -> Result<CommitOutcome, Error> {
             Err(error) => refusal = Some(error),
         }
     }
-    Err(refusal.expect("it was tried"))
+    Err(refusal.expect("the loop ran at least once"))
 }
 
 fn trailers(operation: &CommitRequest) -> Vec<String> {

@@ -163,7 +163,9 @@ impl Index {
             let offset = content.len() - parts.manifest.len();
             let (root, cursor) = ManifestCursor::open(parts.manifest)?;
             if cursor.left() as u64 != parts.entries {
-                return Err(Broken("it has another number of stamps than of entries"));
+                return Err(Broken(
+                    "its number of stamps differs from its number of entries",
+                ));
             }
             let (tree, cursor) = IndexTree::read(offset, cursor)?;
             Ok((root, tree, cursor.skipped()?))

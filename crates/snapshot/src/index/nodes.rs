@@ -120,7 +120,7 @@ impl IndexTree {
             open.pop();
         }
         let folder = open.last_mut();
-        let folder = folder.ok_or(Broken("an entry lies in something that is not a folder"))?;
+        let folder = folder.ok_or(Broken("the parent of an entry is not a folder"))?;
         match std::mem::replace(&mut folder.newest, number) {
             0 => self.all[folder.number as usize].child = number,
             before => self.all[before as usize].next = number,

@@ -44,7 +44,7 @@ pub(crate) fn check(
             );
             let bytes = raw.get(from..to).ok_or_else(|| wrong("it is too short"))?;
             if Digest::of(bytes) != piece.digest {
-                return Err(wrong("what is in it does not match its digest"));
+                return Err(wrong("its content does not match its digest"));
             }
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn check_patches(
         })?;
         let applied = patch::apply(base, &stored, piece.length as usize, &mut patched);
         if applied.is_none() || Digest::of(&patched) != piece.digest {
-            let reason = "the changes in it do not give what its digest says";
+            let reason = "its patch does not produce the content of its digest";
             return Err(pack.damaged(number, reason));
         }
     }
@@ -138,7 +138,7 @@ fn unpack(
     raw.reserve(block.raw as usize);
     match unpacker.decompress_to_buffer(stored, raw) {
         Ok(length) if length == block.raw as usize => Ok(()),
-        Ok(_) => Err("it has another length than its table says"),
-        Err(_) => Err("it cannot be unpacked"),
+        Ok(_) => Err("its length differs from its table"),
+        Err(_) => Err("it cannot be decompressed"),
     }
 }

@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn read(&mut self, chunk: Chunk) -> Result<&[u8], Error> {
         let location = self.find(chunk.digest)?;
         if location.length != chunk.length {
-            let reason = "a piece is not as long as the manifest says";
+            let reason = "the length of a chunk differs from the manifest";
             return Err(Error::damaged(self.pack_set.label(location), reason));
         }
         if location.depth == 0 {
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
             .get(from..to)
             .ok_or_else(|| damaged("it is too short"))?;
         if Digest::of(bytes) != digest {
-            return Err(damaged("what is in it does not match its digest"));
+            return Err(damaged("its content does not match its digest"));
         }
         Ok(bytes)
     }
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
         // Each patch is verified, so that the error names the damaged one and not one that builds
         // upon it.
         if applied.is_none() || Digest::of(&self.patched) != digest {
-            let reason = "the changes in it do not give what its digest says";
+            let reason = "its patch does not produce the content of its digest";
             return Err(Error::damaged(self.pack_set.label(location), reason));
         }
         Ok(())
@@ -146,7 +146,7 @@ impl<'a> Cursor<'a> {
         let is_worth_it = end < block.raw / 3 * 2;
         if extent == Extent::Needed && block.form == Form::Zstd && is_worth_it {
             let begun = self.unpack_prefix(end as usize);
-            let reason = "it cannot be unpacked";
+            let reason = "it cannot be decompressed";
             return begun.ok_or_else(|| Error::damaged(self.pack_set.label(location), reason));
         }
         self.raw.clear();
@@ -160,8 +160,8 @@ impl<'a> Cursor<'a> {
             .decompress_to_buffer(&self.stored[..], &mut self.raw);
         let reason = match unpacked {
             Ok(length) if length == block.raw as usize => return Ok(()),
-            Ok(_) => "it has another length than its table says",
-            Err(_) => "it cannot be unpacked",
+            Ok(_) => "its length differs from its table",
+            Err(_) => "it cannot be decompressed",
         };
         Err(Error::damaged(self.pack_set.label(location), reason))
     }

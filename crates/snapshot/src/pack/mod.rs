@@ -134,13 +134,13 @@ impl Table {
                 PLAIN => Form::Plain,
                 ZSTD => Form::Zstd,
                 PATCH => Form::Patch(reader.digest()?),
-                _ => return Err(Broken("its table has a block of a form that none has")),
+                _ => return Err(Broken("its table has a block of an unknown form")),
             };
             let stored = reader.small()?;
             let raw = reader.small()?;
             let fits = raw as usize <= READ && stored <= raw;
             if !fits || (form == Form::Plain && stored != raw) {
-                return Err(Broken("its table has a block that none can be"));
+                return Err(Broken("its table has an invalid block"));
             }
             table.blocks.push(Block {
                 at,
@@ -156,10 +156,10 @@ impl Table {
                 let digest = reader.digest()?;
                 let length = reader.small()?;
                 if length as usize > LONGEST {
-                    return Err(Broken("its table has a piece that is too long"));
+                    return Err(Broken("its table has a chunk that is too long"));
                 }
                 let end = offset.checked_add(length).filter(|end| *end <= raw);
-                let end = end.ok_or(Broken("its table has a piece that leaves its block"))?;
+                let end = end.ok_or(Broken("its table has a chunk that exceeds its block"))?;
                 table.pieces.push(Piece {
                     digest,
                     block,
@@ -169,7 +169,7 @@ impl Table {
                 offset = end;
             }
             if matches!(form, Form::Patch(_)) && (count != 1 || offset != raw) {
-                return Err(Broken("its table has a patch that is not one piece"));
+                return Err(Broken("its table has a patch that is not one chunk"));
             }
         }
         reader.end()?;
@@ -186,7 +186,7 @@ pub(crate) fn read_table(
     match read_whole_table(encrypted_files, path, name) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             let reason = match error.get_ref().and_then(|error| error.downcast_ref()) {
-                Some(DecryptError::Damaged) => "its table does not open with its key",
+                Some(DecryptError::Damaged) => "its table cannot be decrypted",
                 _ => "it is not a regular file",
             };
             Ok(Err(Broken(reason)))
@@ -219,7 +219,7 @@ fn read_whole_table(
     let size = u64::from_le_bytes(size);
     let least = size.saturating_add((MAGIC.len() + FOOTER) as u64);
     if size > TABLE || least > length {
-        return Ok(Err(Broken("its end is not the end of a pack")));
+        return Ok(Err(Broken("its footer is invalid")));
     }
     let wanted = usize::try_from(size).unwrap_or(0) + FOOTER;
     if wanted > end.len() {
@@ -238,9 +238,9 @@ fn check_version(magic: [u8; 8]) -> Result<(), Broken> {
     if magic == *MAGIC {
         Ok(())
     } else if magic[..7] == MAGIC[..7] {
-        Err(Broken("it is a pack of a version that is not known here"))
+        Err(Broken("it is a pack of an unknown version"))
     } else {
-        Err(Broken("it does not begin as a pack does"))
+        Err(Broken("it is not a pack"))
     }
 }
 
@@ -258,7 +258,7 @@ fn open_table(length: u64, end: &[u8], name: Digest) -> Result<Table, Broken> {
         .map(|block| u64::from(block.stored))
         .sum();
     if MAGIC.len() as u64 + blocks + end.len() as u64 != length {
-        return Err(Broken("it is not as long as its table says"));
+        return Err(Broken("its length differs from its table"));
     }
     Ok(table)
 }

@@ -45,11 +45,11 @@ impl PackIndex {
         let Some((pack, before)) = packs.split_last() else {
             return Vec::new();
         };
-        let number = u32::try_from(before.len()).expect("there are fewer packs than that");
+        let number = u32::try_from(before.len()).expect("the number of packs fits into 32 bits");
         let first = self.ends.last().copied().unwrap_or(0);
         let count = u32::try_from(pack.pieces.len()).ok();
         let end = count.and_then(|count| first.checked_add(count));
-        let end = end.expect("there are fewer pieces than that");
+        let end = end.expect("the number of chunks fits into 32 bits");
         self.ends.push(end);
         let mut patches = Vec::new();
         for (at, piece) in (first..end).zip(&pack.pieces) {
@@ -122,7 +122,7 @@ impl PackIndex {
     fn piece<'a>(&self, packs: &'a [PackInfo], at: u32) -> (u32, &'a Piece) {
         let pack = self.ends.partition_point(|end| *end <= at);
         let first = pack.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let number = u32::try_from(pack).expect("there are fewer packs than that");
+        let number = u32::try_from(pack).expect("the number of packs fits into 32 bits");
         (number, &packs[pack].pieces[(at - first) as usize])
     }
 }

@@ -129,7 +129,7 @@ impl PackSet {
                 .collect();
             let mut tables: Vec<Read> = first.iter().map(read).collect();
             for other in others {
-                tables.extend(other.join().expect("reading a table ends"));
+                tables.extend(other.join().expect("reading a table does not panic"));
             }
             tables
         })
@@ -228,7 +228,7 @@ impl PackSet {
     /// The error that explains why a chunk has no location.
     pub(crate) fn missing_chunk(&self, digest: Digest) -> Error {
         let Some(&orphan) = self.orphans.get(&digest) else {
-            return Error::damaged(format!("content {digest}"), "no pack has it");
+            return Error::damaged(format!("chunk {digest}"), "no pack contains it");
         };
         let mut at = orphan;
         for _ in 0..DEEPEST {
@@ -237,14 +237,14 @@ impl PackSet {
                 Some(&next) => at = next,
                 None if self.locate(&base).is_some() => break,
                 None => {
-                    let reason = format!("no pack has the content {base} that it is a change of");
+                    let reason = format!("no pack contains its base, chunk {base}");
                     return Error::damaged(self.label(orphan), reason);
                 }
             }
         }
         Error::damaged(
             self.label(orphan),
-            "what it is a change of goes round in a circle, or too far back",
+            "its chain of bases is circular or too long",
         )
     }
 
@@ -383,7 +383,7 @@ mod tests {
             (&v[3], Some(&v[1]), patched(&v[1], &v[3])),
         ]);
         for version in &v {
-            assert!(packs.reason(version).contains("circle"));
+            assert!(packs.reason(version).contains("circular"));
         }
     }
 
@@ -409,8 +409,8 @@ mod tests {
             packs.add(&[(&pair[1], Some(&pair[0]), patched(&pair[0], &pair[1]))]);
         }
         assert_eq!(packs.read(&v[usize::from(DEEPEST)]).as_ref(), Ok(&v[32]));
-        assert!(packs.reason(&v[33]).contains("too far back"));
-        assert!(packs.reason(&v[99]).contains("too far back"));
+        assert!(packs.reason(&v[33]).contains("circular or too long"));
+        assert!(packs.reason(&v[99]).contains("circular or too long"));
     }
 
     #[test]
@@ -423,7 +423,7 @@ mod tests {
             (&v[2], Some(&v[0]), vec![0; 9]),
         ]);
         for version in &v[1..] {
-            assert!(packs.reason(version).contains("do not give"));
+            assert!(packs.reason(version).contains("does not produce"));
         }
     }
 
@@ -446,7 +446,7 @@ mod tests {
         let name = rewrite(&packs, b'9');
         let pack_set =
             PackSet::open(packs.0.path(), &EncryptedFiles::default(), [vec![name]]).unwrap();
-        let reason = "it is a pack of a version that is not known here";
+        let reason = "it is a pack of an unknown version";
         assert_eq!(pack_set.damaged(), [(name, reason)]);
     }
 
@@ -468,8 +468,8 @@ mod tests {
             reasons.collect::<Vec<_>>()
         };
         let nothing: Vec<&str> = Vec::new();
-        let block = vec!["its table has a block that none can be"];
-        let piece = vec!["its table has a piece that is too long"];
+        let block = vec!["its table has an invalid block"];
+        let piece = vec!["its table has a chunk that is too long"];
         assert_eq!(of(&[&half, &whole]), nothing);
         assert_eq!(of(&[&whole, &whole, &whole, &whole, b"a"]), block);
         assert_eq!(of(&[&[&half[..], &whole].concat()]), piece);

@@ -46,7 +46,7 @@ impl PackSync {
 
     fn wait_for_oldest(&mut self) -> Result<(), Error> {
         let lost = |_| {
-            let ended = io::Error::other("a thread that wrote ended early");
+            let ended = io::Error::other("a writer thread panicked");
             Err(Error::at(&self.packs, ended))
         };
         self.stored += self.in_progress.remove(0).join().unwrap_or_else(lost)?;

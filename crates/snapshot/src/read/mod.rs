@@ -245,7 +245,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         };
         if !before.is_file() {
             return Ok(Err(Why::Unreadable(
-                "it became something else meanwhile".into(),
+                "its type changed during the capture".into(),
             )));
         }
         let attributes = openat::attributes(&fd);

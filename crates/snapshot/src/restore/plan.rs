@@ -81,7 +81,7 @@ impl Scope for RestoreScope<'_> {
         let path = folder.join(name);
         let skipped = self.skipped.contains(bytes(&path));
         let rule = self.scope.excludes(folder, name, is_folder);
-        let rule = rule.or_else(|| skipped.then(|| "left out by the snapshot".to_owned()))?;
+        let rule = rule.or_else(|| skipped.then(|| "excluded by the snapshot".to_owned()))?;
         self.manifest.find(&path).is_none().then_some(rule)
     }
 
@@ -159,9 +159,9 @@ impl Plan {
                 let protected =
                     matches!(existing.what, Presence::Excluded(_)) || is_protected(path, skipped);
                 let reason = if protected {
-                    "it has something in it that is not part of snapshots"
+                    "it contains something that snapshots exclude"
                 } else {
-                    "it is a folder with something in it"
+                    "it is a folder that is not empty"
                 };
                 if protected || !options.exact {
                     return Err(Error::Blocked {
@@ -356,8 +356,8 @@ pub(crate) fn read_target(
             && manifest.find(path).is_some()
         {
             let reason = match why {
-                Why::Store => "snapshots are kept there",
-                _ => "it lies on another file system",
+                Why::Store => "it is the snapshot store",
+                _ => "it is on another file system",
             };
             let path = path.clone();
             return Err(Error::Blocked { path, reason });

@@ -135,9 +135,7 @@ impl ManifestPair<'_> {
     fn check_order(&self, last: &[u8]) -> Result<(), Broken> {
         let follows = last.is_empty() || order_of(last, &self.wanted.path) == Ordering::Less;
         if self.at.0 && !follows {
-            return Err(Broken(
-                "its entries are not in order, or one is there twice",
-            ));
+            return Err(Broken("its entries are unordered or duplicate"));
         }
         Ok(())
     }
@@ -201,7 +199,7 @@ fn existing_at(target: &Target<'_>, path: &Path) -> rustix::io::Result<Option<Ex
             () if facts.is_folder() => Presence::Folder,
             () if facts.is_file() => Presence::File(None),
             () if facts.is_link() => Presence::Link(openat::read_link(&folder, name)?.into()),
-            () => Presence::Excluded(Why::Special("thing of another kind".into())),
+            () => Presence::Excluded(Why::Special("file of a special type".into())),
         };
         Ok(Existing { facts, what })
     };

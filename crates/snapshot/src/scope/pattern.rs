@@ -22,7 +22,7 @@ pub struct Pattern {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no pattern: it names nothing")]
+#[error("`{0}` is not a pattern: it is empty")]
 pub struct PatternError(String);
 
 impl Pattern {

@@ -16,7 +16,7 @@ pub fn patterns(lines: &[u8], paths: &[&str]) -> Vec<[bool; 3]> {
     let mut results = Vec::new();
     for pattern in &patterns {
         let again: Result<Pattern, _> = pattern.to_string().parse();
-        assert!(again.is_ok(), "{pattern} is no pattern any more");
+        assert!(again.is_ok(), "{pattern} cannot be parsed again");
         for path in paths {
             let is_folder = path.ends_with('/');
             let names = path.trim_end_matches('/').split('/').map(str::as_bytes);
@@ -25,7 +25,7 @@ pub fn patterns(lines: &[u8], paths: &[&str]) -> Vec<[bool; 3]> {
             let covers = pattern.covers(&names, is_folder);
             assert!(
                 covers || !matches,
-                "{pattern} is about {path} without covering it"
+                "{pattern} matches {path} without covering it"
             );
             results.push([matches, covers, pattern.leads_into(&names)]);
         }

@@ -140,7 +140,7 @@ fn by_build(path: &Path, beside: &Path, name: &str, ignored: impl Fn() -> bool) 
     let rule = if BUILT.contains(&name) && has_build_script(&beside.join("package.json")) {
         "beside a package.json with a build script"
     } else if name == ".ruff_cache" && in_child(path, "").is_some() {
-        "a cache of ruff"
+        "a ruff cache"
     } else if name == "dist" && python(beside) && only(path, &["whl", "gz", "zip"]) {
         "beside a Python project, holding only packages"
     } else if name.ends_with(".egg-info")
@@ -152,7 +152,7 @@ fn by_build(path: &Path, beside: &Path, name: &str, ignored: impl Fn() -> bool) 
         && bounded_read::is_file(&beside.join("composer.lock"))
         && bounded_read::is_file(&path.join("composer/installed.json"))
     {
-        "beside composer.lock, holding what composer installed"
+        "beside composer.lock, holding packages installed by composer"
     } else {
         return None;
     };

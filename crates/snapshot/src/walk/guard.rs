@@ -27,7 +27,7 @@ pub(crate) fn guard(root: &Path, home: Option<&Path>) -> Result<PathBuf, Error> 
         return refuse("it is your home folder");
     }
     if homes.iter().any(|home| home.starts_with(&real)) {
-        return refuse("your home folder lies in it");
+        return refuse("it contains your home folder");
     }
     Ok(real)
 }

@@ -178,7 +178,7 @@ impl Walk<'_> {
             let mut found = shared.work();
             for other in others {
                 // If a thread panicked, its part must not be silently missing.
-                found.extend(other.join().expect("a walk ends"));
+                found.extend(other.join().expect("a walk does not panic"));
             }
             found
         });
@@ -340,7 +340,7 @@ impl Shared<'_> {
             FileType::Fifo => Some("FIFO"),
             FileType::Socket => Some("socket"),
             FileType::CharacterDevice | FileType::BlockDevice => Some("device"),
-            FileType::Unknown => Some("thing of a kind that is not known here"),
+            FileType::Unknown => Some("file of an unknown type"),
         };
         if let Some(what) = special {
             return Some(Why::Special(what.into()));
@@ -381,7 +381,9 @@ fn queued(
 pub(crate) fn why(error: Errno) -> Why {
     match error {
         Errno::NOENT => Why::Vanished,
-        Errno::LOOP | Errno::NOTDIR => Why::Unreadable("it became something else meanwhile".into()),
+        Errno::LOOP | Errno::NOTDIR => {
+            Why::Unreadable("its type changed during the capture".into())
+        }
         error => Why::Unreadable(std::io::Error::from(error).to_string()),
     }
 }

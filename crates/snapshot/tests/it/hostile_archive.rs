@@ -204,18 +204,10 @@ fn archive_paths_leading_out_are_refused() {
     case.refused("empty", &empty.end(), &["refused"]);
     let long = "n".repeat(256);
     let long = tar().records(b'x', &[("path", long.as_bytes())]);
-    case.refused(
-        "long name",
-        &long.file("x", b"").end(),
-        &["longer than any can be"],
-    );
+    case.refused("long name", &long.file("x", b"").end(), &["is too long"]);
     let deep = "d/".repeat(2100);
     let deep = tar().records(b'x', &[("path", deep.as_bytes())]);
-    case.refused(
-        "long path",
-        &deep.file("x", b"").end(),
-        &["longer than any can be"],
-    );
+    case.refused("long path", &deep.file("x", b"").end(), &["is too long"]);
     // In the prefix field of the block.
     let prefix = tar().block(b"evil", b'0', 0, b"").with(345, b"../..");
     case.refused("prefix", &prefix.end(), &["`../../evil`"]);
@@ -228,21 +220,25 @@ fn members_below_a_link_or_file_are_refused() {
     case.refused(
         "link, then child",
         &link,
-        &["`a/evil`", "`a`, which is no folder"],
+        &["`a/evil`", "`a`, which is not a folder"],
     );
     let child = tar().file("a/evil", b"x").link("a", "/tmp").end();
-    case.refused("child, then link", &child, &["`a/evil`", "no folder"]);
+    case.refused("child, then link", &child, &["`a/evil`", "not a folder"]);
     let deep = tar().link("a", "..").file("a/b/c/evil", b"x").end();
-    case.refused("deep below a link", &deep, &["`a/b/c/evil`", "no folder"]);
+    case.refused(
+        "deep below a link",
+        &deep,
+        &["`a/b/c/evil`", "not a folder"],
+    );
     let file = tar().file("a", b"x").file("a/evil", b"x").end();
-    case.refused("below a file", &file, &["`a/evil`", "no folder"]);
+    case.refused("below a file", &file, &["`a/evil`", "not a folder"]);
     let twin = tar().twin("a", "before").file("a/evil", b"x").end();
-    case.refused("below a hard link", &twin, &["`a/evil`", "no folder"]);
+    case.refused("below a hard link", &twin, &["`a/evil`", "not a folder"]);
     let root = tar().link(".", "/tmp").end();
     case.refused(
         "the folder itself as a link",
         &root,
-        &["`.`", "something else"],
+        &["`.`", "not a folder"],
     );
 }
 
@@ -268,14 +264,14 @@ fn hard_links_need_an_earlier_file_inside() {
         &["hard link", "does not come before"],
     );
     let folder = tar().folder("sub").twin("evil", "sub").end();
-    case.refused("of a folder", &folder, &["`evil`", "no file"]);
+    case.refused("of a folder", &folder, &["`evil`", "not a file"]);
     let link = tar().link("sub", "/etc/passwd").twin("evil", "sub").end();
-    case.refused("of a link", &link, &["`evil`", "no file"]);
+    case.refused("of a link", &link, &["`evil`", "not a file"]);
     let unmentioned = tar().file("sub/x", b"").twin("evil", "sub").end();
     case.refused(
         "of a folder nobody mentioned",
         &unmentioned,
-        &["`evil`", "no file"],
+        &["`evil`", "not a file"],
     );
 }
 
@@ -287,11 +283,11 @@ fn special_archive_members_are_refused() {
         (b'4', "device"),
         (b'6', "FIFO"),
         (b'S', "sparse"),
-        (b'D', "not known"),
-        (b'M', "not known"),
-        (b'V', "not known"),
-        (b'Z', "not known"),
-        (0xff, "not known"),
+        (b'D', "unknown"),
+        (b'M', "unknown"),
+        (b'V', "unknown"),
+        (b'Z', "unknown"),
+        (0xff, "unknown"),
     ] {
         let tar = tar().block(b"evil", kind, 0, b"").end();
         case.refused(word, &tar, &["`evil`", word]);
@@ -324,10 +320,10 @@ fn ambiguous_archive_members_are_refused() {
     case.refused("the folder itself", &root, &["twice"]);
     let paths: [(&str, &[u8]); 2] = [("path", b"good"), ("path", b"evil")];
     let paths = tar().records(b'x', &paths).file("x", b"");
-    case.refused("two paths", &paths.end(), &["twice"]);
+    case.refused("two paths", &paths.end(), &["duplicate field"]);
     let records = tar().records(b'x', &[("path", b"a")]);
     let records = records.records(b'x', &[("path", b"b")]).file("x", b"");
-    case.refused("two records", &records.end(), &["twice"]);
+    case.refused("two records", &records.end(), &["two headers"]);
     for key in [
         "path",
         "linkpath",
@@ -337,7 +333,7 @@ fn ambiguous_archive_members_are_refused() {
         "SCHILY.xattr.user.x",
     ] {
         let global = tar().records(b'g', &[(key, b"1")]).file("x", b"").end();
-        case.refused(key, &global, &["everything that follows"]);
+        case.refused(key, &global, &["global header"]);
     }
     let sizes: [(&str, &[u8]); 1] = [("size", b"-1")];
     case.refused(
@@ -352,7 +348,7 @@ fn ambiguous_archive_members_are_refused() {
         &["time"],
     );
     let wrong = tar().block(b"records", b'x', 9, b"").bytes(b"99 path=a");
-    case.refused("records", &wrong.file("x", b"").end(), &["records"]);
+    case.refused("records", &wrong.file("x", b"").end(), &["extended header"]);
     let value = vec![0; 70_000];
     let wide = tar().records(b'x', &[("SCHILY.xattr.user.x", &value)]);
     case.refused("attribute", &wide.file("x", b"").end(), &["attribute"]);
@@ -373,11 +369,11 @@ fn missing_or_false_archive_end_is_refused() {
         );
     }
     let more = [&good[..], b"more"].concat();
-    case.refused("more", &more, &["after its end"]);
+    case.refused("more", &more, &["data follows its end"]);
     let hidden = [&good[..], &tar().file("hidden", b"x").end()].concat();
-    case.refused("a second archive", &hidden, &["after its end"]);
+    case.refused("a second archive", &hidden, &["data follows its end"]);
     let announced = tar().records(b'x', &[("path", b"late")]).end();
-    case.refused("announced", &announced, &["does not come"]);
+    case.refused("announced", &announced, &["has no member"]);
     // Zeros pad the last block of a tape.
     case.import(&[&good[..], &[0; 9000]].concat()).unwrap();
 }
@@ -486,7 +482,11 @@ fn archive_bombs_are_refused_early() {
     let header = tar()
         .block(b"records", b'x', 9 << 20, b"")
         .bytes(&vec![b'x'; 9 << 20]);
-    case.refused("records", &header.file("x", b"").end(), &["description"]);
+    case.refused(
+        "records",
+        &header.file("x", b"").end(),
+        &["header has more than"],
+    );
     // A frame with too large a window.
     let far = with_window(&tar().file("a", &vec![1; 1 << 20]).end(), 27);
     let refused = case.import_packed(&far, Limits::default()).unwrap_err();

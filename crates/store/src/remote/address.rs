@@ -28,7 +28,7 @@ impl Address {
         if let Some(folder) = url.strip_prefix("file://") {
             let folder = Path::new(folder);
             if !folder.is_absolute() {
-                return refuse("a folder is an absolute path, after `file://`");
+                return refuse("the folder after `file://` must be an absolute path");
             }
             return Ok(Address::Folder(folder.to_owned()));
         }
@@ -39,10 +39,12 @@ impl Address {
         let prefix = prefix.trim_end_matches('/');
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         if bucket.is_empty() || !bucket.chars().all(allowed) {
-            return refuse("a bucket is called by letters, digits, `.`, `-` and `_`");
+            return refuse("a bucket name consists of letters, digits, `.`, `-` and `_`");
         }
         if !prefix.is_empty() && !is_object_name(prefix) {
-            return refuse("a prefix has letters, digits, `.`, `-` and `_`, joined by `/`");
+            return refuse(
+                "a prefix consists of letters, digits, `.`, `-` and `_`, separated by `/`",
+            );
         }
         Ok(Address::Bucket {
             bucket: bucket.to_owned(),

@@ -31,13 +31,13 @@ impl ObjectRemote {
                 let whole = got.meta.size;
                 let bytes = got.bytes().await?;
                 let is_whole = bytes.len() as u64 == to - at || whole != length;
-                let cut = || Fault::Transient("an answer was cut short".to_owned());
+                let cut = || Fault::Transient("a response was cut off".to_owned());
                 is_whole.then_some((whole, bytes)).ok_or_else(cut)
             };
             let got = self.retry(part).await;
             let (whole, bytes) = got.map_err(|fault| self.error(name, fault))?;
             if whole != length {
-                let reason = format!("it has {whole} bytes, and had {length}");
+                let reason = format!("it has {whole} bytes instead of {length}");
                 return Err(self.damaged(name, &reason));
             }
             file::write(file, at, bytes.into()).await?;

@@ -70,7 +70,7 @@ fn transport(error: &Store) -> Fault {
     let reason = deepest.to_string();
     match kind {
         Some(HttpErrorKind::Connect) => Fault::Unreachable(reason),
-        Some(HttpErrorKind::Timeout) => Fault::Transient("it did not answer in time".to_owned()),
+        Some(HttpErrorKind::Timeout) => Fault::Transient("it did not respond in time".to_owned()),
         Some(_) => Fault::Transient(reason),
         None => Fault::Permanent(reason),
     }
@@ -88,7 +88,7 @@ fn answered(status: Option<u16>, code: Option<&str>) -> String {
     ];
     let words: Vec<String> = words.into_iter().flatten().collect();
     if words.is_empty() {
-        return "it does not say why".to_owned();
+        return "it gave no reason".to_owned();
     }
     format!("it answered {}", words.join(" "))
 }

@@ -105,7 +105,7 @@ impl ObjectRemote {
             }
             Fault::Exists | Fault::Unconditional => Error::Unavailable {
                 place,
-                reason: format!("it cannot make {name}"),
+                reason: format!("it cannot create {name}"),
             },
         }
     }
@@ -172,7 +172,7 @@ impl Remote for ObjectRemote {
                 if bytes.len() as u64 == length {
                     Ok(Some(Vec::from(bytes)))
                 } else {
-                    Err(Fault::Transient("an answer was cut short".to_owned()))
+                    Err(Fault::Transient("a response was cut off".to_owned()))
                 }
             };
             let got = self.retry(get).await;

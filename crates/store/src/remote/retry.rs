@@ -51,6 +51,6 @@ impl ObjectRemote {
                 _ => return Err(fault),
             }
         }
-        unreachable!("policies end")
+        unreachable!("a retry policy is finite")
     }
 }

@@ -29,9 +29,7 @@ impl ObjectRemote {
                     // still fail.
                     Fault::Exists => match self.length(path).await? {
                         Some(_) => Ok(Put::Exists),
-                        None => Err(Fault::Transient(
-                            "another one makes it right now".to_owned(),
-                        )),
+                        None => Err(Fault::Transient("another client is creating it".to_owned())),
                     },
                     fault => Err(fault),
                 },
@@ -85,8 +83,8 @@ impl ObjectRemote {
         }
         match self.length(&path).await.map_err(to_error)? {
             Some(found) if found == length => Ok(Put::New),
-            Some(_) => Err(self.damaged(name, "it is not as long as what was sent")),
-            None => Err(self.damaged(name, "it was sent, and is not there")),
+            Some(_) => Err(self.damaged(name, "its length differs from the uploaded data")),
+            None => Err(self.damaged(name, "it was uploaded but does not exist")),
         }
     }
 

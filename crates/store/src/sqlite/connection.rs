@@ -25,13 +25,13 @@ pub(super) fn reopen(path: &Path) -> Result<Connection, Error> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door that the lint points to"
+    reason = "this is the implementation that the lint points to"
 )]
 fn open_as(path: &Path, more: OpenFlags) -> Result<Connection, Error> {
     let found = rusqlite::version_number();
     if found < OLDEST {
         let reason = format!(
-            "SQLite {} can damage it; 3.51.3 is needed",
+            "SQLite {} can corrupt it; 3.51.3 or later is required",
             rusqlite::version()
         );
         return Err(Error::Unavailable {
@@ -73,7 +73,7 @@ fn configure(connection: &Connection, path: &Path) -> Result<(), Error> {
         });
     }
     if connection.is_readonly("main").map_err(to_error)? {
-        let reason = "it can only be read: its file, or its header, forbids writing".into();
+        let reason = "it is read-only: its file or its header forbids writing".into();
         return Err(Error::Unavailable {
             place: path.display().to_string(),
             reason,

@@ -83,7 +83,7 @@ fn caches(reader: &Reader<'_>, findings: &mut Vec<Finding>) -> Result<(), Error>
             findings.push(damage(
                 &id,
                 "its folded state".into(),
-                "does not match its check; it is a cache and is not used".into(),
+                "does not match its checksum; it is only a cache and is not used".into(),
             ));
         }
     }
@@ -107,7 +107,7 @@ fn caches(reader: &Reader<'_>, findings: &mut Vec<Finding>) -> Result<(), Error>
             findings.push(damage(
                 &id,
                 "its inbox".into(),
-                "has a message that does not match its check".into(),
+                "has a message that does not match its checksum".into(),
             ));
         }
     }
@@ -121,14 +121,14 @@ fn markers(reader: &Reader<'_>, sessions: &BTreeSet<String>, findings: &mut Vec<
         match reader.ack_markers.read(*session) {
             AckMarker::Unreadable => findings.push(damage(
                 &id,
-                "its note in heads/".into(),
-                "cannot be read; it is written anew by the next run".into(),
+                "its marker in heads/".into(),
+                "cannot be read; the next run rewrites it".into(),
             )),
             AckMarker::Acknowledged(_) if !sessions.contains(&id) => {
                 findings.push(damage(
                     &id,
                     "the database".into(),
-                    "has lost this session, or is an older copy".into(),
+                    "has lost this session or is an older copy".into(),
                 ));
             }
             _ => {}
@@ -143,8 +143,8 @@ fn markers(reader: &Reader<'_>, sessions: &BTreeSet<String>, findings: &mut Vec<
                 severity: Severity::Notice,
                 ..damage(
                     id,
-                    "its note in heads/".into(),
-                    "is missing; it is written anew by the next run".into(),
+                    "its marker in heads/".into(),
+                    "is missing; the next run rewrites it".into(),
                 )
             });
         }
@@ -192,7 +192,7 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
         ..damage(
             "",
             "the reserve".into(),
-            "is not set aside: the disk was full, or is".into(),
+            "is not allocated: the disk is or was full".into(),
         )
     });
     unknown

@@ -160,9 +160,9 @@ fn create_database_file(home: &Home, ack_markers: &AckMarkers) -> Result<(), Err
         return Err(Error::Damaged {
             object: format!("the database {}", path.display()),
             reason: format!(
-                "it is gone, and heads/ tells of {} kept in it; put it back from a copy, or move {} away to start afresh",
+                "it is missing, and heads/ has markers of {} in it; restore it from a backup, or move {} away to start empty",
                 if marked.len() == 1 {
-                    "a session".to_owned()
+                    "1 session".to_owned()
                 } else {
                     format!("{} sessions", marked.len())
                 },

@@ -104,8 +104,8 @@ impl Reader<'_> {
             match id.map_err(to_error)?.parse::<SessionId>() {
                 Ok(id) => known.push(id),
                 Err(_) => unreadable.push(Err(Error::Damaged {
-                    object: "a session's row".into(),
-                    reason: "its id is not one".into(),
+                    object: "a row of table session".into(),
+                    reason: "its id is invalid".into(),
                 })),
             }
         }
@@ -216,7 +216,7 @@ impl Reader<'_> {
         }
         if entries.len() < limit && head != end {
             let reason = format!(
-                "it ends at record {} and should end at record {}",
+                "it ends at event {} and should end at event {}",
                 head.seq, end.seq
             );
             return Err(damaged(session, &reason));
@@ -249,7 +249,7 @@ impl Reader<'_> {
             }
             head = record.head();
         }
-        Err(damaged(session, &format!("record {seq} is missing")))
+        Err(damaged(session, &format!("event {seq} is missing")))
     }
 
     pub(super) fn finished(
@@ -274,7 +274,7 @@ impl Reader<'_> {
             Some(seq) => self.entry(session, Seq(seq.cast_unsigned())),
             None => Err(damaged(
                 session,
-                &format!("the end of step {path} is missing"),
+                &format!("the `step_finished` event of step {path} is missing"),
             )),
         }
     }
@@ -314,7 +314,7 @@ impl Reader<'_> {
             messages.push(message(session, row).map_err(to_error)?.ok_or_else(|| {
                 Error::Damaged {
                     object: format!("the inbox of session {session}"),
-                    reason: "a message does not match its check".into(),
+                    reason: "a message does not match its checksum".into(),
                 }
             })?);
         }
@@ -356,7 +356,7 @@ fn check_acknowledged(row: &LeaseRow, marker: AckMarker) -> Result<(), Error> {
         AckMarker::Acknowledged(head) if head.seq == row.head.seq && head.hash != row.head.hash => {
             Err(damaged(
                 row.session,
-                &"it is not the one that was acknowledged",
+                &"its head is not the acknowledged one",
             ))
         }
         _ => Ok(()),
@@ -365,7 +365,7 @@ fn check_acknowledged(row: &LeaseRow, marker: AckMarker) -> Result<(), Error> {
 
 fn lost_events(session: SessionId, acknowledged: Head, found: Seq) -> Error {
     let reason = format!(
-        "it was acknowledged up to record {}, and the database has it up to record {found}: the database lost its newest entries or is an older copy",
+        "it was acknowledged up to event {}, and the database has it up to event {found}: the database lost its newest events or is an older copy",
         acknowledged.seq
     );
     damaged(session, &reason)

@@ -22,7 +22,7 @@ pub(super) fn check(fields: &[&dyn ToSql]) -> Vec<u8> {
 fn encode(field: &dyn ToSql) -> Vec<u8> {
     let output = field
         .to_sql()
-        .expect("our fields are numbers, texts and bytes");
+        .expect("all fields are numbers, texts and bytes");
     let value = match &output {
         ToSqlOutput::Borrowed(value) => *value,
         ToSqlOutput::Owned(value) => ValueRef::from(value),
@@ -94,7 +94,7 @@ impl LeaseRow {
     fn owner_json(&self) -> Option<String> {
         self.owner
             .as_ref()
-            .map(|owner| serde_json::to_string(owner).expect("an owner is plain data"))
+            .map(|owner| serde_json::to_string(owner).expect("an owner serializes to JSON"))
     }
 
     pub(super) fn check(&self) -> Vec<u8> {
@@ -216,7 +216,7 @@ fn verified<T>(
         Some(value) if stored == Some(check(&value)) => Ok(value),
         _ => Err(Error::Damaged {
             object: format!("a row of table {table}"),
-            reason: "its fields do not match its check".into(),
+            reason: "its fields do not match its checksum".into(),
         }),
     }
 }

@@ -101,7 +101,8 @@ pub(super) fn prepare(connection: &mut Connection, home: &Home) -> Result<(), Er
 fn migrate(connection: &mut Connection, home: &Home, migrations: &[&str]) -> Result<(), Error> {
     let path = &home.database();
     let to_error = |error: rusqlite::Error| database_error(path, &error);
-    let known = u32::try_from(migrations.len()).expect("there are few migrations");
+    let known =
+        u32::try_from(migrations.len()).expect("the number of migrations fits into 32 bits");
     if version(connection, path, known)? == known {
         return Ok(());
     }
@@ -124,7 +125,8 @@ fn migrate(connection: &mut Connection, home: &Home, migrations: &[&str]) -> Res
 
 /// Refuses a database that is not ours, or that a newer program made.
 pub(super) fn check_ours(connection: &Connection, path: &Path) -> Result<(), Error> {
-    let known = u32::try_from(MIGRATIONS.len()).expect("there are few migrations");
+    let known =
+        u32::try_from(MIGRATIONS.len()).expect("the number of migrations fits into 32 bits");
     version(connection, path, known).map(|_| ())
 }
 
@@ -157,11 +159,11 @@ fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Erro
     }
     if application != i64::from(APPLICATION) {
         return Err(damaged(
-            "it is not a database of segno, or its header is damaged".into(),
+            "it is not a Segno database, or its header is damaged".into(),
         ));
     }
     match u32::try_from(found) {
-        Ok(0) | Err(_) => Err(damaged(format!("it says that it has format {found}"))),
+        Ok(0) | Err(_) => Err(damaged(format!("its format {found} is invalid"))),
         Ok(found) if found > known => Err(Error::Newer {
             place: place(),
             found,
@@ -209,7 +211,7 @@ fn compare(connection: &Connection, path: &Path) -> Result<(), Error> {
     let name = differing.map_or("the list of tables", |(_, (name, _))| name.as_str());
     Err(Error::Damaged {
         object: format!("the database {}", path.display()),
-        reason: format!("{name} is not as segno made it"),
+        reason: format!("{name} differs from Segno's schema"),
     })
 }
 
@@ -236,7 +238,7 @@ fn digest(schema: &[(String, String)]) -> Digest {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "an empty database in memory, to compare with"
+    reason = "an empty database in memory, for comparison"
 )]
 fn schema_after(migrations: &[&str]) -> rusqlite::Result<Vec<(String, String)>> {
     let fresh = Connection::open(":memory:")?;

@@ -323,7 +323,7 @@ pub(super) fn post(
     if is_discarded(tx, session)? {
         return Err(Error::NoSession(session));
     }
-    let body = serde_json::to_string(message).expect("a message is plain data");
+    let body = serde_json::to_string(message).expect("a message serializes to JSON");
     let id = session.to_string();
     let check = row::check(params![id, at.0, body]);
     tx.execute(

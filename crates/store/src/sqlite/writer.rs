@@ -75,7 +75,7 @@ impl Writer {
             .spawn(move || commit_loop.run(&waiting))
             .map_err(|error| Error::Unavailable {
                 place: "the database".into(),
-                reason: format!("there is no thread to write to it: {error}"),
+                reason: format!("the writer thread cannot be started: {error}"),
             })?;
         let begun = started.insert(Started { queue, thread });
         Ok(begun.queue.clone())
@@ -169,7 +169,7 @@ impl<T> Future for PendingWrite<T> {
             answer.unwrap_or_else(|_| {
                 Err(Error::Unavailable {
                     place: "the database".into(),
-                    reason: "the thread that writes to it has ended".into(),
+                    reason: "the writer thread has ended".into(),
                 })
             })
         })
@@ -314,7 +314,7 @@ impl CommitLoop {
         let done = self.transact(jobs, Savepoints::No)? || self.transact(jobs, Savepoints::Yes)?;
         debug_assert!(
             done,
-            "behind savepoints, one failure does not undo the others"
+            "with savepoints, one failure does not undo the others"
         );
         Ok(())
     }

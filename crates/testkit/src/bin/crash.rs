@@ -7,7 +7,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "a program that measures itself looks at the clock"
+    reason = "the crash runner measures its own run time"
 )]
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use segno_testkit::crash::{
 };
 use segno_testkit::programs::Agent;
 
-const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints|agents|records|hooks]";
+const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints|agents|transcripts|hooks]";
 
 /// How often progress is reported.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -82,7 +82,7 @@ impl Part {
             "runs" => Some(Self::Runs),
             "checkpoints" => Some(Self::Checkpoints),
             "agents" => Some(Self::Agents),
-            "records" => Some(Self::Records),
+            "transcripts" => Some(Self::Records),
             "hooks" => Some(Self::Hooks),
             _ => None,
         }
@@ -182,7 +182,7 @@ fn checkpoints(args: &Args, progress: &Progress) {
         let points = checkpoints::at_points(&fixture);
         let (calls, hidden) = checkpoints::at_syscalls(&fixture);
         log(&format!(
-            "{}: {} visits of failpoints and {} calls to kill at, {} hidden {hidden:?}",
+            "{}: {} failpoint visits and {} system calls to kill at, {} hidden {hidden:?}",
             operation.word(),
             points.len(),
             calls.len(),
@@ -242,7 +242,7 @@ fn syscalls(segno: &Path) -> Vec<Kill> {
         ] {
             let (aimed, hidden) = at_syscalls(segno, *workload, home, before);
             log(&format!(
-                "{}/{}{}: {} calls to kill at, {} hidden {hidden:?}",
+                "{}/{}{}: {} system calls to kill at, {} hidden {hidden:?}",
                 workload.word(),
                 home.word(),
                 before.map_or(String::new(), |fault| format!("/{fault}")),
@@ -282,7 +282,10 @@ impl Progress {
 
     /// Counts an outcome; reports what is wrong with it, and progress from time to time.
     fn record<O: Counted>(&self, outcome: &O) {
-        let mut counts = self.counts.lock().expect("no one panics while holding it");
+        let mut counts = self
+            .counts
+            .lock()
+            .expect("no thread panics while it holds the lock");
         let group = outcome.group();
         let tally = counts.tallies.entry(group.clone()).or_default();
         tally.add(outcome);
@@ -299,14 +302,14 @@ impl Progress {
     /// `is_whole` if every failpoint must have been hit.
     fn end(self, is_whole: bool) -> ExitCode {
         let counts = self.counts.into_inner();
-        let Counts { tallies, .. } = counts.expect("no one panics while holding it");
+        let Counts { tallies, .. } = counts.expect("no thread panics while it holds the lock");
         for (group, tally) in &tallies {
             let _ = writeln!(io::stdout(), "{group}: {tally}");
         }
         log(&format!("took {} s", self.begun.elapsed().as_secs()));
         let left_out = unhit_failpoints(&tallies.values().collect::<Vec<_>>());
         if is_whole && !left_out.is_empty() {
-            log(&format!("error: nothing was killed at {left_out:?}"));
+            log(&format!("error: no trial hit the failpoints {left_out:?}"));
             return ExitCode::FAILURE;
         }
         if tallies.values().all(Tally::is_good) {
@@ -363,13 +366,13 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             }
             "--part" => {
                 let part = Part::named(&value);
-                parts = vec![part.ok_or_else(|| format!("`{value}` is no part"))?];
+                parts = vec![part.ok_or_else(|| format!("unknown part `{value}`"))?];
             }
-            _ => return Err(format!("`{word}` is unknown")),
+            _ => return Err(format!("unknown option `{word}`")),
         }
     }
     Ok(Args {
-        segno: segno.ok_or("--segno is missing")?,
+        segno: segno.ok_or("`--segno` is required")?,
         sample: size,
         seed,
         only,

@@ -16,7 +16,7 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "a tool for those who work on segno: a panic is an answer, and it talks to a person"
+    reason = "a developer tool: it reports errors by panicking, and prints for humans"
 )]
 
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn parse_options() -> Options {
     while let Some(word) = words.next() {
         let value = words
             .next()
-            .unwrap_or_else(|| panic!("{word} needs a value"));
+            .unwrap_or_else(|| panic!("`{word}` needs a value"));
         match word.as_str() {
             "--segno" => options.binary = value.into(),
             "--sample" => options.sample = Some(value.parse().unwrap()),
@@ -75,7 +75,7 @@ fn parse_options() -> Options {
             "--leaves" => options.stores = vec![AfterKill::Database],
             "--part" if value == "checkpoints" => options.stores.clear(),
             "--part" => options.checkpoints = false,
-            _ => panic!("unknown option {word}"),
+            _ => panic!("unknown option `{word}`"),
         }
     }
     options
@@ -116,12 +116,12 @@ impl Tally {
         }
         if let (Some((question, reason)), false) = (verdict.refused.iter().next(), verdict.found) {
             let text = format!("{question}: {reason}");
-            self.show("refused on use, and doctor is silent", damage, &text);
+            self.show("refused on use, but not found by doctor", damage, &text);
         }
         if let (Some(reason), true) = (verdict.refused.values().next(), verdict.nothing_usable) {
             // The text of the schema can break in as many ways as it has letters.
             let reason = reason.split(" (").next().unwrap_or_default();
-            self.show(&format!("neither session: {reason}"), damage, "");
+            self.show(&format!("no session usable: {reason}"), damage, "");
         }
     }
 
@@ -140,7 +140,7 @@ impl Tally {
     fn print(&self) {
         println!(
             "{:<44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-            "file", "flips", "doctor", "refused", "none", "CHANGED", "all out", "spread"
+            "file", "flips", "doctor", "refused", "none", "CHANGED", "unusable", "spread"
         );
         for (file, row) in &self.rows {
             let name: String = file.display().to_string().chars().take(44).collect();
@@ -220,7 +220,7 @@ fn judge_flips(specimen: &Specimen, flips: &[Damage], options: &Options) -> Tall
                     tally.lock().unwrap().count(damage, &verdict);
                     if index.is_multiple_of(5_000) {
                         let rate = index as f64 / begun.elapsed().as_secs_f64();
-                        eprintln!("{index} of {} ({rate:.0} a second)", flips.len());
+                        eprintln!("{index} of {} ({rate:.0} per second)", flips.len());
                     }
                 }
             });

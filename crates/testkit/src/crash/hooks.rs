@@ -198,14 +198,18 @@ pub fn attempt(segno: &Path, trial: &Trial) -> Outcome {
     let left = fixture.text();
     let again = fixture.sandbox.segno(&words);
     if !again.status.success() {
-        wrongs.push(Violation::Stuck(format!("cannot be repeated: {again:?}")));
+        wrongs.push(Violation::Stuck(format!(
+            "the command cannot be repeated: {again:?}"
+        )));
     }
     let after = fixture.text();
     if left != before && left != after {
         wrongs.push(Violation::Damage(format!("the settings were {left:?}")));
     }
     if !after.contains("echo theirs") || !left.contains("echo theirs") {
-        wrongs.push(Violation::Loss("the hooks of others are gone".to_owned()));
+        wrongs.push(Violation::Loss(
+            "hooks of other programs were lost".to_owned(),
+        ));
     }
     let is_in = after.contains("__hook");
     if is_in != (*operation == Operation::Install) {
@@ -214,7 +218,9 @@ pub fn attempt(segno: &Path, trial: &Trial) -> Outcome {
     let out = fixture.sandbox.segno(&fixture.args(Operation::Uninstall));
     if !out.status.success() || fixture.text() != THEIRS {
         let text = fixture.text();
-        wrongs.push(Violation::Damage(format!("taken out they are {text:?}")));
+        wrongs.push(Violation::Damage(format!(
+            "after the uninstall the settings are {text:?}"
+        )));
     }
     let others = fs::read_dir(fixture.folder()).unwrap().flatten();
     let others: Vec<PathBuf> = others.map(|entry| entry.path()).collect();

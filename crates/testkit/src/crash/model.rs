@@ -48,7 +48,7 @@ impl WorkloadSandbox {
             };
             let entry = journal.iter().find(asks);
             let path = entry.and_then(|entry| entry["path"].as_str());
-            path.map_or_else(|| format!("nobody: {question}"), str::to_owned)
+            path.map_or_else(|| format!("no step: {question}"), str::to_owned)
         };
         let asked = server.requests().into_iter();
         asked.map(|asked| step(asked.last_message())).collect()
@@ -147,7 +147,7 @@ impl Model {
         let mut calls = sandbox.called_steps(&journal);
         calls.sort();
         let model = Self {
-            output: result.expect("a good run has a result").to_owned(),
+            output: result.expect("a completed run has a result").to_owned(),
             answers: answers(&journal),
             artifacts: artifacts(&sandbox),
         };
@@ -155,7 +155,7 @@ impl Model {
         assert_eq!(
             calls.iter().collect::<Vec<_>>(),
             steps,
-            "each is asked once"
+            "each step is asked once"
         );
         assert_eq!(steps.len(), workload.steps(), "{steps:?}");
         assert_eq!(model.artifacts.len(), 1);

@@ -15,7 +15,7 @@ pub(super) fn pattern_of(workload: Workload) -> String {
         Workload::Orchestrator => ORCHESTRATOR.to_owned(),
         Workload::Graph => GRAPH.to_owned(),
         Workload::Scripted | Workload::Long | Workload::Command => {
-            unreachable!("these have no model server")
+            unreachable!("these workloads have no model server")
         }
     }
 }

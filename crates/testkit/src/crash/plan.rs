@@ -80,7 +80,7 @@ pub fn sample<T>(mut kills: Vec<T>, size: usize, seed: u64) -> Vec<T> {
     let size = size.min(kills.len());
     for index in 0..size {
         let left = (kills.len() - index) as u64;
-        let drawn = usize::try_from(rng.below(left)).expect("it is below a length");
+        let drawn = usize::try_from(rng.below(left)).expect("the number is below a length");
         kills.swap(index, index + drawn);
     }
     kills.truncate(size);

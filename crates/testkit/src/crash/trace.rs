@@ -103,7 +103,7 @@ pub fn require_strace() {
     let found = Command::new("strace").arg("--version").output();
     assert!(
         found.is_ok_and(|output| output.status.success()),
-        "the crash runner needs strace: apt-get install strace"
+        "the crash runner needs strace; run `apt-get install strace`"
     );
 }
 

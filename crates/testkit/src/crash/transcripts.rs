@@ -55,7 +55,7 @@ impl Operation {
     const fn word(self) -> &'static str {
         match self {
             Self::Repair => "repair",
-            Self::Restore => "settle",
+            Self::Restore => "restore",
             Self::Compose => "compose",
         }
     }
@@ -73,7 +73,7 @@ pub struct Trial {
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (agent, operation) = (self.agent.cli_name(), self.operation.word());
-        write!(f, "record/{agent}/{operation}/{}", self.point.name())
+        write!(f, "transcript/{agent}/{operation}/{}", self.point.name())
     }
 }
 
@@ -82,9 +82,9 @@ impl FromStr for Trial {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown =
-            || format!("`{text}` is not record/claude|codex/repair|settle|compose/FAILPOINT");
+            || format!("`{text}` is not transcript/claude|codex/repair|restore|compose/FAILPOINT");
         let words: Vec<&str> = text.split('/').collect();
-        let ["record", agent, operation, point] = words[..] else {
+        let ["transcript", agent, operation, point] = words[..] else {
             return Err(unknown());
         };
         let agent = Agent::ALL
@@ -113,11 +113,10 @@ pub struct Outcome {
 }
 
 impl Counted for Outcome {
-    const COLUMNS: &'static [&'static str] =
-        &[FAILPOINTS, "left as they were", "replaced before it died"];
+    const COLUMNS: &'static [&'static str] = &[FAILPOINTS, "unchanged", "replaced before the kill"];
 
     fn group(&self) -> String {
-        format!("records: {}", self.trial.operation.word())
+        format!("transcripts: {}", self.trial.operation.word())
     }
 
     fn notation(&self) -> String {
@@ -135,9 +134,9 @@ impl Counted for Outcome {
     fn count(&self, add: &mut dyn FnMut(&'static str, u64)) {
         add(FAILPOINTS, 1);
         let column = if self.replaced {
-            "replaced before it died"
+            "replaced before the kill"
         } else {
-            "left as they were"
+            "unchanged"
         };
         add(column, 1);
     }
@@ -195,7 +194,7 @@ impl Fixture {
                 .contains(&"slow".to_owned())
                 && scene.is_persisted("task", "sleep 1")
         });
-        assert!(reached, "the agent does not get to its slow command");
+        assert!(reached, "the agent does not reach its slow command");
         drop(run);
         scene.wait_until_idle();
         let (id, _) = scene.conversations("task").pop().unwrap();
@@ -259,7 +258,7 @@ pub fn attempt(segno: &Path, trial: &Trial) -> Outcome {
     if hit == Hit::Missed {
         outcome
             .wrongs
-            .push(Violation::Stuck(format!("it was not killed: {said:?}")));
+            .push(Violation::Stuck(format!("segno was not killed: {said:?}")));
         return outcome;
     }
     scene.wait_until_idle();
@@ -274,7 +273,7 @@ fn check_transcript(fixture: &Fixture, outcome: &mut Outcome) {
     outcome.replaced = now != fixture.before;
     if outcome.replaced && !now.as_deref().is_some_and(is_whole) {
         let what = format!(
-            "the record is neither old nor whole: {}",
+            "the transcript is neither unchanged nor complete: {}",
             fixture.path.display()
         );
         outcome.wrongs.push(Violation::Damage(what));
@@ -283,7 +282,7 @@ fn check_transcript(fixture: &Fixture, outcome: &mut Outcome) {
         && fixture.operation == Operation::Repair
         && read_original(fixture) != fixture.before
     {
-        let what = "what the record was is not kept beside it".to_owned();
+        let what = "the original transcript has no backup".to_owned();
         outcome.wrongs.push(Violation::Loss(what));
     }
     let doctor = fixture.scene.segno(&["doctor"]);
@@ -298,7 +297,7 @@ fn repeat_and_check(fixture: &Fixture, outcome: &mut Outcome) {
     let scene = &fixture.scene;
     let said = scene.segno(&fixture.args());
     if !said.status.success() || scene.status() != "completed" {
-        let what = format!("cannot be repeated: {said:?}");
+        let what = format!("the command cannot be repeated: {said:?}");
         outcome.wrongs.push(Violation::Stuck(what));
     }
     let left = files(&scene.agent_sandbox.work());
@@ -308,7 +307,7 @@ fn repeat_and_check(fixture: &Fixture, outcome: &mut Outcome) {
     }
     let paid = scene.server.paid_turns("standard");
     if !paid.iter().copied().eq(0..standard().turns()) {
-        let what = format!("turns were paid for as {paid:?}");
+        let what = format!("the requested turns are {paid:?}");
         outcome.wrongs.push(Violation::Repeat(what));
     }
     for pid in scene.orphans() {
@@ -359,7 +358,7 @@ mod tests {
         for trial in trials() {
             assert_eq!(trial.to_string().parse::<Trial>().unwrap(), trial);
         }
-        "record/claude/repair/run.nowhere"
+        "transcript/claude/repair/run.nowhere"
             .parse::<Trial>()
             .unwrap_err();
     }

@@ -144,7 +144,7 @@ fn attempt_once(binary: &Path, kill: &Kill, model: &Model) -> Outcome {
         }
         checker.check(&said);
         if hit == Hit::Missed && !said.status.success() {
-            let what = format!("nothing was killed, and it failed: {}", describe(&said));
+            let what = format!("segno was not killed, but failed: {}", describe(&said));
             checker.wrongs.push(Violation::Stuck(what));
         }
         if hit != Hit::Segno {
@@ -202,7 +202,7 @@ impl Checker<'_> {
         let said = run_to_end(command);
         self.check(&said);
         if !said.status.success() || !self.is_completed() {
-            let what = format!("does not go on: {}", describe(&said));
+            let what = format!("cannot be resumed: {}", describe(&said));
             self.wrongs.push(Violation::Stuck(what));
         }
         trace::visits(self.sandbox)
@@ -223,7 +223,7 @@ impl Checker<'_> {
         for (path, before) in &self.finished {
             let now = calls.get(path).copied().unwrap_or_default();
             if now != *before {
-                let what = format!("{path} was finished after {before} calls and has {now} now");
+                let what = format!("{path} was finished after {before} calls and now has {now}");
                 self.wrongs.push(Violation::Repeat(what));
             }
         }
@@ -326,8 +326,9 @@ impl Checker<'_> {
                     |entry: &&Value| entry["kind"] == "step_started" && entry["path"] == *path;
                 let intents = self.journal.iter().filter(is_intent).count();
                 if calls > intents {
-                    let what =
-                        format!("{path} was asked {calls} times, and the journal has {intents}");
+                    let what = format!(
+                        "{path} was asked {calls} times, but the journal has {intents} intents"
+                    );
                     self.wrongs.push(Violation::Loss(what));
                 }
             }
@@ -337,7 +338,7 @@ impl Checker<'_> {
         let mut seen = BTreeSet::new();
         for call in ledger.lines() {
             let [run, attempt, path, ..] = call.split(' ').collect::<Vec<_>>()[..] else {
-                let what = format!("the ledger has {call:?}");
+                let what = format!("the ledger has an invalid line {call:?}");
                 self.wrongs.push(Violation::Damage(what));
                 continue;
             };
@@ -348,7 +349,7 @@ impl Checker<'_> {
                     && entry["path"] == path
             };
             if !self.journal.iter().any(is_intent) {
-                let what = format!("call `{call}` was made, and the journal does not say so");
+                let what = format!("call `{call}` was made, but is not in the journal");
                 self.wrongs.push(Violation::Loss(what));
             }
             if !seen.insert((run, attempt, path)) {

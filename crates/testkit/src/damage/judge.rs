@@ -77,7 +77,7 @@ impl Specimen {
             let said = panic
                 .downcast_ref::<String>()
                 .cloned()
-                .unwrap_or_else(|| "without a word".into());
+                .unwrap_or_else(|| "no message".into());
             BTreeMap::from([("all".into(), Reply::Wrong(format!("it panicked: {said}")))])
         })
     }
@@ -121,7 +121,7 @@ impl Specimen {
             // The second opinion: what had no effect must have none after more was written, either.
             replies.insert("doctor after the resume".into(), doctor_reply(&env).await);
             if let Reply::Refused(reason) = &replies["doctor after the resume"] {
-                let reason = format!("doctor was silent before: {reason}");
+                let reason = format!("doctor found nothing before: {reason}");
                 replies.insert("second opinion".into(), Reply::Wrong(reason));
             }
         }
@@ -149,7 +149,7 @@ impl Specimen {
                     replies.insert(format!("{when}list {session}"), said);
                 }
                 if listed.len() > 2 {
-                    let reason = format!("a session too many: {listed:?}");
+                    let reason = format!("too many sessions: {listed:?}");
                     replies.insert(format!("{when}list"), Reply::Wrong(reason));
                 }
             }

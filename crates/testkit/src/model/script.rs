@@ -20,7 +20,7 @@ impl Script {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!(name.chars().all(plain) && name != "script", "{name:?}");
         let turns: Vec<Turn> = turns.into_iter().collect();
-        assert!(!turns.is_empty(), "a script says something");
+        assert!(!turns.is_empty(), "a script is not empty");
         Self {
             name: name.to_owned(),
             turns,

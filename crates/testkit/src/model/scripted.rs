@@ -49,7 +49,7 @@ impl ScriptedAnswer<'_> {
                 turn,
                 manner,
             } => {
-                let found = named(script).expect("it was found by its name");
+                let found = named(script).expect("the script was found by its name");
                 let key = (script.clone(), *turn);
                 (scripted_turn(found, *turn, *manner), Some(key))
             }

@@ -47,7 +47,7 @@ impl Agent {
     #[track_caller]
     pub fn session(self, lines: &[Value]) -> String {
         let named = lines.iter().find_map(|line| self.session_id_in(line));
-        named.unwrap_or_else(|| panic!("{self:?} named no session: {lines:#?}"))
+        named.unwrap_or_else(|| panic!("{self:?} reported no session id: {lines:#?}"))
     }
 
     /// The path of the transcript of a session.

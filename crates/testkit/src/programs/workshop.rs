@@ -89,7 +89,7 @@ impl AgentFixture {
 
     /// Waits until nothing runs on the stage.
     pub fn wait_until_idle(&self) {
-        wait_until("the wardens ended everything", || {
+        wait_until("the process guards have killed all processes", || {
             self.agent_sandbox.processes().is_empty()
         });
     }

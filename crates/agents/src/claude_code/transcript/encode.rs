@@ -74,5 +74,5 @@ pub(super) fn encode_like<'a>(
         version: record.get("version"),
         git_branch: record.get("gitBranch"),
     };
-    serde_json::to_vec(&encoded).expect("a record has only texts for keys")
+    serde_json::to_vec(&encoded).expect("the keys of a record are strings")
 }

@@ -11,7 +11,7 @@ use super::tree::LatestResultTime;
 use crate::transcript::{Closing, Object, Repairer, parse_timestamp, text, uuid};
 
 /// The content of the record that replaces a broken one.
-const LOST_RECORD: &str = "A record of this transcript was damaged and is left out here.";
+const LOST_RECORD: &str = "A damaged record of this transcript was removed here.";
 
 /// Inserts results and replacement records. Each takes its timestamp, folder and session from its
 /// neighbour.

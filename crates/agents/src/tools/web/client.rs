@@ -91,7 +91,7 @@ impl Web {
         tokio::select! {
             received = self.exchange(&request) => received,
             () = self.clock.sleep(request.timeout) => {
-                Err(format!("{host} took longer than {seconds} seconds"))
+                Err(format!("the request to {host} took longer than {seconds} seconds"))
             }
         }
     }
@@ -110,9 +110,7 @@ impl Web {
             }
         }
         let host = request.url.host_str().unwrap_or_default();
-        Err(format!(
-            "{host} sends us on more than {MAX_REDIRECTS} times"
-        ))
+        Err(format!("{host} redirects more than {MAX_REDIRECTS} times"))
     }
 
     async fn connect(&self, hop: &Hop<'_>) -> Result<Response, String> {
@@ -138,7 +136,7 @@ impl Web {
 
 /// Parses a URL that a tool may call.
 pub(super) fn parse_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("`{text}` is not an address: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("`{text}` is not a URL: {error}"))?;
     check_scheme(url)
 }
 
@@ -146,7 +144,7 @@ fn check_scheme(url: Url) -> Result<Url, String> {
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(format!(
-            "only http and https addresses can be called, not {other}"
+            "only http and https URLs are supported, not {other}"
         )),
     }
 }
@@ -178,7 +176,7 @@ impl<'a> Hop<'a> {
         };
         let location = String::from_utf8_lossy(location.as_bytes());
         let url = self.url.join(&location);
-        let url = url.map_err(|error| format!("it sends us to `{location}`: {error}"))?;
+        let url = url.map_err(|error| format!("it redirects to `{location}`: {error}"))?;
         let url = check_scheme(url)?;
         let mut next = Self {
             method: self.method.clone(),
@@ -202,7 +200,7 @@ impl<'a> Hop<'a> {
             if next.method != Method::GET && next.method != Method::HEAD {
                 let host = next.url.host_str().unwrap_or_default();
                 return Err(format!(
-                    "it sends us on to {host}, and only GET and HEAD requests go on to another host"
+                    "it redirects to {host}, and only GET and HEAD requests are redirected to another host"
                 ));
             }
         }
@@ -339,7 +337,7 @@ mod tests {
         ] {
             let refused = send(&["other.example"], &format!("http://{name}:{port}/"));
             let refused = refused.err().unwrap();
-            let start = format!("{name} may not be called: it leads to ");
+            let start = format!("access to {name} is denied: it resolves to ");
             assert!(refused.starts_with(&start), "{refused}");
         }
         assert_eq!(connections.load(Ordering::SeqCst), 0);
@@ -350,11 +348,11 @@ mod tests {
         let (port, connections) = closing_server();
         let url = format!("http://inside.example:{port}/");
         let other = send(&["inside.example:1"], &url).err().unwrap();
-        assert!(other.contains("may not be called"), "{other}");
+        assert!(other.contains("is denied"), "{other}");
         assert_eq!(connections.load(Ordering::SeqCst), 0);
         let hung_up = send(&[&format!("inside.example:{port}")], &url).err();
         let hung_up = hung_up.unwrap();
-        assert!(!hung_up.contains("may not be called"), "{hung_up}");
+        assert!(!hung_up.contains("is denied"), "{hung_up}");
         assert_ne!(connections.load(Ordering::SeqCst), 0);
     }
 
@@ -384,10 +382,7 @@ mod tests {
             "http:127.0.0.1/",
         ] {
             let refused = send(&["example.com"], url).err().unwrap();
-            assert!(
-                refused.contains("may not be called: it is"),
-                "{url}: {refused}"
-            );
+            assert!(refused.contains("is denied: it is"), "{url}: {refused}");
         }
     }
 

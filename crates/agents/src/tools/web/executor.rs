@@ -88,13 +88,13 @@ impl Executor {
         let schema = json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "what to call, relative to the service's address"},
-                "method": {"type": "string", "enum": methods, "description": "GET if nothing is said"},
-                "json_data": {"type": "object", "description": "what is sent, as JSON"},
+                "path": {"type": "string", "description": "the path, relative to the service's base URL"},
+                "method": {"type": "string", "enum": methods, "description": "the HTTP method (default: GET)"},
+                "json_data": {"type": "object", "description": "the request body as JSON"},
                 "headers_override": {
                     "type": "object",
                     "additionalProperties": {"type": "string"},
-                    "description": "headers instead of the usual ones",
+                    "description": "headers that replace the default ones",
                 },
             },
             "required": ["path"],
@@ -149,7 +149,7 @@ fn check(given: &Value) -> Result<(), String> {
             "path" => (value.is_string(), "string"),
             "method" => (value.is_string() || value.is_null(), "string"),
             "json_data" | "headers_override" => (value.is_object() || value.is_null(), "object"),
-            _ => return Err(format!("`{name}` is not something that this tool takes")),
+            _ => return Err(format!("`{name}` is not a parameter of this tool")),
         };
         if !fits {
             return Err(format!("`{name}` must be of type {type_name}"));
@@ -161,7 +161,7 @@ fn check(given: &Value) -> Result<(), String> {
 /// The URL of a path below `base`, which it cannot leave.
 fn url_below(base: &str, path: &str) -> Result<Url, String> {
     let base = parse_url(base)?;
-    let outside = || format!("`{path}` does not stay under the address of this service");
+    let outside = || format!("`{path}` leads out of the base URL of this service");
     let (path_part, query) = match path.split_once('?') {
         Some((path_part, query)) => (path_part, Some(query)),
         None => (path, None),

@@ -10,28 +10,28 @@ use crate::tools::{BuiltinTool, CallContext, Run, flag, text};
 
 pub(in crate::tools) const WEB_FETCH: BuiltinTool = BuiltinTool {
     name: "web_fetch",
-    description: "Fetches a page of the web, as it is or as readable text.",
+    description: "Fetches a web page, unchanged or as readable text.",
     class: EffectClass::ReadOnly,
     params: &[
-        ("url", "string", true, "an http or https address"),
+        ("url", "string", true, "an http or https URL"),
         (
             "timeout",
             "integer",
             false,
-            "how many seconds it may take (10, at most 300)",
+            "timeout in seconds (default: 10, maximum: 300)",
         ),
-        ("headers", "object", false, "names and values"),
+        ("headers", "object", false, "header names and values"),
         (
             "mode",
             "string",
             false,
-            "`html` (the default): as it is; `markdown`: as readable text",
+            "`html` (default): unchanged; `markdown`: as readable text",
         ),
         (
             "include_raw_html",
             "boolean",
             false,
-            "with `markdown`, the page as it is besides (false)",
+            "with `markdown`, also return the unchanged page (default: false)",
         ),
     ],
     run: Run::Async(|input, context| Box::pin(fetch(input, context))),

@@ -37,12 +37,12 @@ pub(super) fn headers(given: &Value) -> Result<HeaderMap, String> {
 /// Parses a header. Error messages do not contain the value, which may be a secret.
 pub(super) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let known = HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| format!("`{name}` is not the name of a header"))?;
+        .map_err(|_| format!("`{name}` is not a valid header name"))?;
     if RESERVED_HEADERS.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
         return Err(format!("header `{name}` cannot be set"));
     }
     let mut value = HeaderValue::from_str(value)
-        .map_err(|_| format!("the value of header `{name}` cannot be sent"))?;
+        .map_err(|_| format!("the value of header `{name}` is invalid"))?;
     value.set_sensitive(true);
     Ok((known, value))
 }
@@ -107,10 +107,10 @@ mod tests {
             (json!({"Content-Length": "1"}), "cannot be set"),
             (json!({"Transfer-Encoding": "chunked"}), "cannot be set"),
             (json!({"Proxy-Authorization": "x"}), "cannot be set"),
-            (json!({"a b": "x"}), "`a b` is not the name of a header"),
-            (json!({"": "x"}), "`` is not the name"),
+            (json!({"a b": "x"}), "`a b` is not a valid header name"),
+            (json!({"": "x"}), "`` is not a valid header name"),
             (json!({"x": 1}), "`x` must be of type string"),
-            (json!({"x": "secret\r\nHost: other"}), "cannot be sent"),
+            (json!({"x": "secret\r\nHost: other"}), "is invalid"),
         ] {
             let problem = headers(&given).unwrap_err();
             assert!(problem.contains(reason), "{given}: {problem}");

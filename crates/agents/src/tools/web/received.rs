@@ -28,7 +28,7 @@ impl Received {
         let mut is_cut = false;
         while !is_cut {
             let chunk = response.chunk().await;
-            let chunk = chunk.map_err(|_| "the answer was cut off".to_owned())?;
+            let chunk = chunk.map_err(|_| "the response was cut off".to_owned())?;
             let Some(chunk) = chunk else { break };
             bytes.extend_from_slice(&chunk);
             is_cut = bytes.len() > MAX_BODY;
@@ -36,7 +36,7 @@ impl Received {
         bytes.truncate(MAX_BODY);
         let headers = response.headers();
         let (text, note) = match text(&bytes, headers) {
-            Some(text) if is_cut => (text, Some("only the first 2 MiB are here".to_owned())),
+            Some(text) if is_cut => (text, Some("only the first 2 MiB are included".to_owned())),
             Some(text) => (text, None),
             None => (String::new(), Some(not_text(&bytes, is_cut, headers))),
         };
@@ -117,16 +117,16 @@ fn not_text(bytes: &[u8], is_cut: bool, headers: &HeaderMap) -> String {
         header(headers, CONTENT_TYPE),
         header(headers, CONTENT_ENCODING),
     ) {
-        ("", "") => "of an unknown sort".to_owned(),
+        ("", "") => "unknown type".to_owned(),
         (kind, "") => kind.to_owned(),
-        (kind, encoding) => format!("{kind}, packed as {encoding}"),
+        (kind, encoding) => format!("{kind}, encoded as {encoding}"),
     };
     let size = match (is_cut, header(headers, CONTENT_LENGTH)) {
         (true, "") => "more than 2 MiB".to_owned(),
         (true, size) => format!("{size} bytes"),
         (false, _) => format!("{} bytes", bytes.len()),
     };
-    format!("the body is not text and is left out: {kind}, {size}")
+    format!("the body is not text and is omitted: {kind}, {size}")
 }
 
 #[cfg(test)]

@@ -19,23 +19,23 @@ const METHODS: [Method; 6] = [
 
 pub(in crate::tools) const HTTP_REQUEST: BuiltinTool = BuiltinTool {
     name: "http_request",
-    description: "Sends an HTTP request, and tells the status, the headers and the body of the answer.",
+    description: "Sends an HTTP request and returns the status, the headers and the body of the response.",
     class: EffectClass::Effectful,
     params: &[
-        ("url", "string", true, "an http or https address"),
+        ("url", "string", true, "an http or https URL"),
         (
             "method",
             "string",
             false,
-            "GET (the default), POST, PUT, DELETE, PATCH or HEAD",
+            "GET (default), POST, PUT, DELETE, PATCH or HEAD",
         ),
-        ("headers", "object", false, "names and values"),
-        ("body", "string", false, "what is sent"),
+        ("headers", "object", false, "header names and values"),
+        ("body", "string", false, "the request body"),
         (
             "timeout",
             "integer",
             false,
-            "how many seconds it may take (30, at most 300)",
+            "timeout in seconds (default: 30, maximum: 300)",
         ),
     ],
     run: Run::Async(|input, context| Box::pin(request(input, context))),

@@ -47,25 +47,30 @@ pub(in crate::tools) const DUCKDUCKGO_SEARCH: BuiltinTool = BuiltinTool {
     description: "Searches the web with DuckDuckGo.",
     class: EffectClass::ReadOnly,
     params: &[
-        ("query", "string", true, "what to look for"),
+        ("query", "string", true, "the search query"),
         (
             "search_type",
             "string",
             false,
-            "`text`, which is the only one",
+            "`text`; no other type is supported",
         ),
         (
             "max_results",
             "integer",
             false,
-            "how many results, from 1 to 50 (10)",
+            "number of results, from 1 to 50 (default: 10)",
         ),
-        ("region", "string", false, "like `de-de` (us-en)"),
+        (
+            "region",
+            "string",
+            false,
+            "for example `de-de` (default: us-en)",
+        ),
         (
             "safesearch",
             "string",
             false,
-            "`moderate` (the default), `on` or `off`",
+            "`moderate` (default), `on` or `off`",
         ),
         (
             "timelimit",
@@ -82,18 +87,18 @@ pub(in crate::tools) const TAVILY_SEARCH: BuiltinTool = BuiltinTool {
     description: "Searches the web with Tavily.",
     class: EffectClass::ReadOnly,
     params: &[
-        ("query", "string", true, "what to look for"),
+        ("query", "string", true, "the search query"),
         (
             "max_results",
             "integer",
             false,
-            "how many results, from 1 to 20 (5)",
+            "number of results, from 1 to 20 (default: 5)",
         ),
         (
             "include_answer",
             "boolean",
             false,
-            "a short answer besides (false)",
+            "also return a short answer (default: false)",
         ),
     ],
     run: Run::Async(|input, context| Box::pin(tavily(input, context))),
@@ -102,7 +107,7 @@ pub(in crate::tools) const TAVILY_SEARCH: BuiltinTool = BuiltinTool {
 async fn duckduckgo(input: &Value, context: &CallContext<'_>) -> Result<String, String> {
     let query = query(input)?;
     if input["search_type"] == "news" {
-        let problem = "`search_type` news is not there: search for text, with a `timelimit`";
+        let problem = "`search_type` news is not supported; search for text with a `timelimit`";
         return Err(problem.to_owned());
     }
     let search_type = input::choice(input, "search_type", &["text"])?;
@@ -161,14 +166,14 @@ fn results(received: &Received) -> Result<Vec<SearchResult>, String> {
     let status = received.status.as_u16();
     // A search that looks automated gets a captcha, with a status of its own.
     if status == 202 || received.text.contains("anomaly-modal") {
-        return Err("duckduckgo wants to be asked by a person now; try later".to_owned());
+        return Err("DuckDuckGo asks for a CAPTCHA; try again later".to_owned());
     }
     if status != 200 {
-        return Err(format!("duckduckgo answered with status {status}"));
+        return Err(format!("DuckDuckGo responded with status {status}"));
     }
     let found = parse_results(&received.text, &received.url);
     if found.is_empty() && !received.text.contains("no-results") {
-        return Err("duckduckgo answered with a page that has no results to read".to_owned());
+        return Err("DuckDuckGo responded with a page without results".to_owned());
     }
     Ok(found)
 }
@@ -231,7 +236,7 @@ async fn tavily(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
     let key = search
         .tavily_key
         .as_deref()
-        .ok_or("a person has to set TAVILY_API_KEY first")?;
+        .ok_or("TAVILY_API_KEY is not set; the user has to set it")?;
     let (name, value) = input::header("authorization", &format!("Bearer {key}"))?;
     let mut headers = HeaderMap::from_iter([(name, value)]);
     headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -252,9 +257,9 @@ async fn tavily(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
     let answer: Option<Value> = serde_json::from_str(&received.text).ok();
     match (received.status.as_u16(), answer) {
         (200, Some(answer)) => Ok(answer.to_string()),
-        (200, None) => Err("tavily answered with something that is not JSON".to_owned()),
-        (401 | 403, _) => Err("tavily does not accept TAVILY_API_KEY".to_owned()),
-        (status, _) => Err(format!("tavily answered with status {status}")),
+        (200, None) => Err("Tavily's response is not JSON".to_owned()),
+        (401 | 403, _) => Err("Tavily rejects TAVILY_API_KEY".to_owned()),
+        (status, _) => Err(format!("Tavily responded with status {status}")),
     }
 }
 

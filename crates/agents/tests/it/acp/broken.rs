@@ -52,7 +52,7 @@ fn missing_program_is_named() {
             ErrorKind::NotFound,
             &["`no-such-agent`", "cannot be started"],
         );
-        let hint = Some("look whether the program is installed and in PATH");
+        let hint = Some("check that the program is installed and on PATH");
         assert_eq!(error.hint(), hint);
         let error = open(&[], fixture.folder()).await.err().unwrap();
         assert_error(&error, ErrorKind::Invalid, &["it has no command"]);
@@ -63,7 +63,7 @@ fn missing_program_is_named() {
         assert_error(&error, ErrorKind::Invalid, &["is not a folder"]);
         let mut config = config(&ManualClock::new());
         config.guard = segno_agents::Launch {
-            program: "/no/such/warden".into(),
+            program: "/no/such/guard".into(),
             ..process_guard()
         };
         let argv = ["true".to_owned()];
@@ -71,7 +71,7 @@ fn missing_program_is_named() {
         assert_error(
             &opened.err().unwrap(),
             ErrorKind::Crashed,
-            &["its warden cannot be started"],
+            &["its process guard cannot be started"],
         );
     });
 }
@@ -82,7 +82,7 @@ fn bad_initialize_responses_are_reported() {
         (
             "die",
             ErrorKind::Crashed,
-            &["ended with exit code 3", "no luck today\\u{1b}[2J"][..],
+            &["exited with code 3", "no luck today\\u{1b}[2J"][..],
         ),
         (
             "half",
@@ -102,30 +102,32 @@ fn bad_initialize_responses_are_reported() {
         (
             "flood",
             ErrorKind::Invalid,
-            &["more than 1000 lines in a row", "still starting"],
+            &["more than 1000 consecutive lines", "still starting"],
         ),
         (
             "strays",
             ErrorKind::Invalid,
             &[
-                "more than 1000 lines in a row",
-                "it answered question 99, which was not open",
+                "more than 1000 consecutive lines",
+                "it responded to request 99, which was not pending",
             ],
         ),
         (
             "wrong-id",
             ErrorKind::Crashed,
-            &["ended with exit code 0; before, it answered question \"1\", which was not open"],
+            &[
+                "exited with code 0; before that, it responded to request \"1\", which was not pending",
+            ],
         ),
         (
             "version",
             ErrorKind::Invalid,
-            &["it speaks version 2 of ACP, and Segno speaks 1"],
+            &["it speaks ACP version 2; Segno speaks version 1"],
         ),
     ] {
         let error = initialize(mode).unwrap_err();
         assert_error(&error, kind, expected);
-        let hint = Some("run its command by hand to see what it does");
+        let hint = Some("run its command by hand to see its output");
         assert_eq!(error.hint(), hint, "{mode}");
     }
 }
@@ -154,7 +156,7 @@ fn agent_that_never_responds_is_killed() {
         let mut agent = start(&fixture, "silent", config(&clock)).await.unwrap();
         let later = async { clock.advance(Limits::default().answer) };
         let (greeting, ()) = tokio::join!(agent.initialize(), later);
-        let expected = ["saying hello", "it said nothing for 120 s"];
+        let expected = ["initializing", "it sent nothing for 120 s"];
         assert_error(&greeting.unwrap_err(), ErrorKind::Timeout, &expected);
         fixture.assert_empty();
     });
@@ -186,7 +188,7 @@ fn agent_that_falls_silent_is_killed() {
             assert_error(
                 &error,
                 ErrorKind::Timeout,
-                &["asking it", "it said nothing for"],
+                &["prompting", "it sent nothing for"],
             );
             assert_eq!(turn.next().await, Err(error));
             fixture.assert_empty();
@@ -201,7 +203,7 @@ fn agent_crash_is_reported_by_its_signal() {
         let (mut agent, session) =
             with_session(&fixture, "dies", config(&ManualClock::new())).await;
         let error = run_prompt(&mut agent, &session, "go").await.unwrap_err();
-        assert_error(&error, ErrorKind::Crashed, &["was ended by signal 9"]);
+        assert_error(&error, ErrorKind::Crashed, &["was killed by signal 9"]);
         let again = agent.new_session(fixture.folder()).await.unwrap_err();
         assert_eq!(again, error);
         fixture.assert_empty();
@@ -227,7 +229,7 @@ fn missing_stop_reason_fails_and_unknown_is_kept() {
         let (mut agent, session) =
             with_session(&fixture, "no-reason", config(&ManualClock::new())).await;
         let error = run_prompt(&mut agent, &session, "go").await.unwrap_err();
-        assert_error(&error, ErrorKind::Invalid, &["does not say why it stopped"]);
+        assert_error(&error, ErrorKind::Invalid, &["has no `stopReason`"]);
         let (mut agent, session) =
             with_session(&fixture, "odd-stop", config(&ManualClock::new())).await;
         let (_, outcome) = run_prompt(&mut agent, &session, "go").await.unwrap();
@@ -273,7 +275,7 @@ fn session_id_must_be_valid_and_match() {
         assert_error(
             &error,
             ErrorKind::Invalid,
-            &["it did not say which session"],
+            &["its response has no valid `sessionId`"],
         );
         let mut agent = start(&fixture, "other", config(&ManualClock::new()))
             .await
@@ -287,11 +289,7 @@ fn session_id_must_be_valid_and_match() {
                 Err(error) => break error,
             }
         };
-        assert_error(
-            &error,
-            ErrorKind::Invalid,
-            &["it brought another session back"],
-        );
+        assert_error(&error, ErrorKind::Invalid, &["it loaded another session"]);
     });
 }
 
@@ -304,11 +302,7 @@ fn agent_that_sends_but_never_reads_is_killed() {
         config.files = Files::Read(Arc::new(PlainDisk));
         let (mut agent, session) = with_session(&fixture, "greedy", config).await;
         let error = run_prompt(&mut agent, &session, "go").await.unwrap_err();
-        assert_error(
-            &error,
-            ErrorKind::Invalid,
-            &["it does not read what it is told"],
-        );
+        assert_error(&error, ErrorKind::Invalid, &["it does not read its input"]);
         fixture.assert_empty();
     });
 }

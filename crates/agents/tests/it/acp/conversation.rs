@@ -52,8 +52,9 @@ fn turn_reports_updates_in_order_and_stop_reason() {
         assert_eq!(outcome.tokens, Some(tokens));
         let selected =
             |id: &str| format!(r#"{{"outcome": {{"optionId": "{id}", "outcome": "selected"}}}}"#);
-        let unknown = r#"{"code": -32601, "message": "there is no such method"}"#;
-        let unfit = r#"{"code": -32602, "message": "a session and a tool call are needed"}"#;
+        let unknown = r#"{"code": -32601, "message": "method not found"}"#;
+        let unfit =
+            r#"{"code": -32602, "message": "a known `sessionId` and a `toolCall` are required"}"#;
         assert_eq!(
             words(&updates),
             [
@@ -150,7 +151,7 @@ fn failed_load_keeps_the_agent_running() {
         assert_eq!(error.code, Some(-32603));
         assert_eq!(
             error.to_string(),
-            "agent `python3` cannot be used: bringing a session back: it refused: Internal error: \
+            "agent `python3` cannot be used: loading a session: it refused: Internal error: \
              No previous sessions found. (-32603)"
         );
         assert!(agent.prompt("s-7", "go").is_err());
@@ -212,7 +213,7 @@ fn read_only_files_are_not_written() {
         let (updates, _) = run_prompt(&mut agent, &session, "go").await.unwrap();
         let said = words(&updates);
         assert_eq!(said[0], r#"{"content": "one\n"}"#);
-        assert!(said[6].contains("there is no such method"), "{}", said[6]);
+        assert!(said[6].contains("method not found"), "{}", said[6]);
     });
     assert!(!fixture.has("new"));
 }
@@ -260,20 +261,20 @@ fn invalid_requests_are_not_sent() {
             .await
             .unwrap();
         let error = agent.new_session(fixture.folder()).await.unwrap_err();
-        assert_eq!(error.reason, "nobody has said hello");
+        assert_eq!(error.reason, "the connection is not initialized");
         assert_eq!(error.kind, ErrorKind::Invalid);
         agent.initialize().await.unwrap();
         let error = agent.load_session("s-1", fixture.folder()).err().unwrap();
-        assert_eq!(error.reason, "it cannot bring sessions back");
+        assert_eq!(error.reason, "it does not support `session/load`");
         let error = agent.new_session("here".as_ref()).await.unwrap_err();
-        assert_eq!(error.reason, "here is not an absolute path of text");
+        assert_eq!(error.reason, "here is not an absolute UTF-8 path");
         let error = agent.prompt("s-1", "go").err().unwrap();
-        let reason = "that session was neither begun nor brought back";
+        let reason = "the session was neither created nor loaded on this connection";
         assert_eq!(error.reason, reason);
         let session = agent.new_session(fixture.folder()).await.unwrap();
         drop(agent.prompt(&session.id, "go").unwrap());
         let error = agent.prompt(&session.id, "go").err().unwrap();
-        let reason = "what was asked before was not heard to its end";
+        let reason = "the previous request is still pending";
         assert_eq!(error.reason, reason);
     });
 }

@@ -106,7 +106,7 @@ fn approval_follows_permissions_and_denial_is_noticed() {
     }
     let denied = |what: &str| {
         format!(
-            "notice python3 was denied leave to use {what}; `acp.permissions` in the settings says what it may do, and whoever plans or reviews only looks"
+            "notice python3 was denied permission to use {what}; `acp.permissions` in config.toml sets what it may do, and agents that plan or review are read-only"
         )
     };
     let expected = [
@@ -139,7 +139,11 @@ fn resumed_session_does_not_repeat_the_replay() {
 #[test]
 fn unloadable_session_is_not_found() {
     for (mode, id, expected) in [
-        ("no-load", "s-1", "the agent cannot bring sessions back"),
+        (
+            "no-load",
+            "s-1",
+            "the agent does not support `session/load`",
+        ),
         ("plain", "s-7", "No previous sessions found"),
     ] {
         let (answer, events) = run_prompt(&Fixture::new(), mode, ConversationMode::Resume { id });
@@ -172,12 +176,16 @@ fn missing_answers_map_to_error_kinds() {
         (
             "odd-stop",
             ErrorKind::Invalid,
-            "it stopped because of `tired`",
+            "it stopped with reason `tired`",
         ),
-        ("stops:max_tokens", ErrorKind::Invalid, "may not say more"),
-        ("stops:max_turn_requests", ErrorKind::Invalid, "more often"),
-        ("stops:refusal", ErrorKind::Invalid, "refuses to go on"),
-        ("stops:cancelled", ErrorKind::Crashed, "broken off"),
+        ("stops:max_tokens", ErrorKind::Invalid, "output limit"),
+        (
+            "stops:max_turn_requests",
+            ErrorKind::Invalid,
+            "model requests per turn",
+        ),
+        ("stops:refusal", ErrorKind::Invalid, "refuses to continue"),
+        ("stops:cancelled", ErrorKind::Crashed, "turn was cancelled"),
         ("fails:API Error: 529 busy", ErrorKind::Server, "529"),
         ("fails:API Error: 401 no", ErrorKind::Auth, "401"),
         ("fails:prompt is too long", ErrorKind::ContextFull, "long"),

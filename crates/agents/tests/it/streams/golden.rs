@@ -26,8 +26,8 @@ fn summary(program: CliAgentKind, name: &str, end: &str) -> String {
     let ended = match answer {
         Ok(answer) => format!("answered {:?}", answer.text),
         Err(error) => {
-            let message = match error.message.split_once("/program ") {
-                Some((_, rest)) => format!("program {rest}"),
+            let message = match error.message.split_once("/program` ") {
+                Some((_, rest)) => format!("`program` {rest}"),
                 None => error.message,
             };
             format!("{}: {message}", error.kind.as_str())
@@ -77,9 +77,9 @@ delegated: 2 texts 0 thoughts 2 calls 2 results 1 others | usage 4200 20800 | co
 compacted: 0 texts 0 thoughts 0 calls 0 results 3 others | usage 1000 5000 | context - | answered ""
 compacted-resumed: 1 texts 0 thoughts 0 calls 0 results 0 others | usage 1200 5800 | context 1201 Some(1000000) | answered "And on. [long:2]"
 resumed: 2 texts 0 thoughts 1 calls 1 results 0 others | usage 2300 11200 | context 1201 Some(1000000) | answered "Done. [brief:2]"
-killed: 2 texts 0 thoughts 2 calls 1 results 0 others | usage 2100 0 | context 1101 Some(1000000) | crashed: program was ended by signal 9
+killed: 2 texts 0 thoughts 2 calls 1 results 0 others | usage 2100 0 | context 1101 Some(1000000) | crashed: `program` was killed by signal 9
 sigint: 2 texts 0 thoughts 2 calls 2 results 1 others | usage 2100 10400 | context 1101 Some(1000000) | crashed: claude: [ede_diagnostic] result_type=user last_content_type=n/a stop_reason=tool_use
-sigterm: 2 texts 0 thoughts 2 calls 2 results 0 others | usage 2100 0 | context 1101 Some(1000000) | crashed: program ended with exit code 143
+sigterm: 2 texts 0 thoughts 2 calls 2 results 0 others | usage 2100 0 | context 1101 Some(1000000) | crashed: `program` exited with code 143
 limited: 2 texts 0 thoughts 1 calls 1 results 1 others | usage 1000 5000 | context 1001 Some(1000000) | rate_limited: claude: API Error: Request rejected (429) · This request would exceed your rate limit
 too-long: 2 texts 0 thoughts 1 calls 1 results 2 others | usage 3000 15000 | context 1001 Some(1000000) | answered "No script of this server is named."
 unauthorized: 2 texts 0 thoughts 1 calls 1 results 1 others | usage 1000 5000 | context 1001 Some(1000000) | auth: claude: Invalid API key · Fix external API key
@@ -105,9 +105,9 @@ fn codex_recordings_parse_as_expected() {
 normal: 9 texts 2 thoughts 9 calls 9 results 0 others | usage 12600 0 | context - | answered "Done: the plan, three files and a count. [standard:8]"
 resumed: 2 texts 0 thoughts 1 calls 1 results 0 others | usage 3300 0 | context - | answered "Done. [brief:2]"
 compacted: 2 texts 0 thoughts 1 calls 1 results 0 others | usage 252100 0 | context - | answered "And on. [long:1]"
-killed: 2 texts 0 thoughts 1 calls 1 results 0 others | usage - | context - | crashed: program was ended by signal 9
-sigint: 2 texts 0 thoughts 1 calls 1 results 0 others | usage - | context - | crashed: program ended with exit code 1
-sigterm: 2 texts 0 thoughts 1 calls 1 results 0 others | usage - | context - | crashed: program was ended by signal 15
+killed: 2 texts 0 thoughts 1 calls 1 results 0 others | usage - | context - | crashed: `program` was killed by signal 9
+sigint: 2 texts 0 thoughts 1 calls 1 results 0 others | usage - | context - | crashed: `program` exited with code 1
+sigterm: 2 texts 0 thoughts 1 calls 1 results 0 others | usage - | context - | crashed: `program` was killed by signal 15
 limited: 1 texts 0 thoughts 1 calls 1 results 1 others | usage - | context - | rate_limited: codex: You’ve hit your usage limit. Try again at 2:02 AM.
 too-long: 1 texts 0 thoughts 1 calls 1 results 1 others | usage - | context - | context_full: codex: {"error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model.","type":"invalid_request_error"}}
 unauthorized: 1 texts 0 thoughts 1 calls 1 results 2 others | usage - | context - | auth: codex: unexpected status 401 Unauthorized: Incorrect API key provided, url: http://127.0.0.1:1/v1/responses

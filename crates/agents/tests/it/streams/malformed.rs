@@ -157,8 +157,8 @@ fn lost_answer_is_not_replaced_by_an_earlier_one() {
 #[test]
 fn end_without_an_answer_is_an_error() {
     for (program, words) in [
-        (ClaudeCode, "ended without a result"),
-        (Codex, "ended in the middle of a turn"),
+        (ClaudeCode, "exited without a result"),
+        (Codex, "exited in the middle of a turn"),
     ] {
         let [begin, said, end] = records(program, "Not this.");
         fails(program, "nothing", b"", 0, Crashed, words);
@@ -170,7 +170,7 @@ fn end_without_an_answer_is_an_error() {
             open.as_bytes(),
             1,
             Crashed,
-            "exit code 1",
+            "exited with code 1",
         );
         let whole = lines(&[begin.clone(), said.clone(), end.clone()]);
         fails(
@@ -179,7 +179,7 @@ fn end_without_an_answer_is_an_error() {
             whole.as_bytes(),
             1,
             Crashed,
-            "exit code 1",
+            "exited with code 1",
         );
         let end = end.to_string();
         let half = format!("{open}{}", &end[..end.len() / 2]);
@@ -221,7 +221,7 @@ fn wrong_or_missing_session_id_is_refused() {
         let [begin, said, end] = records(program, "Not this.");
         let own = lines(&[begin.clone(), said.clone(), end.clone()]);
         let other = own.replace("000000000001", "000000000002");
-        let words = "was to use conversation";
+        let words = "uses conversation";
         fails(program, "another", other.as_bytes(), 0, Invalid, words);
         let later = format!("{own}{other}");
         fails(
@@ -235,7 +235,7 @@ fn wrong_or_missing_session_id_is_refused() {
         let terminal = own.replace("00000000-0000", "\\u001b[2J");
         let (answer, _) = run_stream(program, terminal.as_bytes(), 0);
         assert!(!answer.unwrap_err().message.contains('\u{1b}'));
-        let words = "did not say which conversation";
+        let words = "did not report its conversation id";
         let mut nameless = [said, end];
         for record in &mut nameless {
             record.as_object_mut().unwrap().remove("session_id");

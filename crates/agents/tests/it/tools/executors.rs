@@ -117,14 +117,17 @@ fn bad_input_is_not_sent_and_shows_no_secret() {
             json!({"path": "", "headers_override": {"Host": "x"}}),
             "`Host` cannot be set",
         ),
-        (json!({"path": "", "body": "x"}), "`body` is not something"),
-        (json!({"path": other.url("/")}), "does not stay under"),
+        (
+            json!({"path": "", "body": "x"}),
+            "`body` is not a parameter",
+        ),
+        (json!({"path": other.url("/")}), "leads out of the base URL"),
         (
             json!({"path": format!("//{}/", other.host())}),
-            "does not stay under",
+            "leads out of the base URL",
         ),
-        (json!({"path": "../v2"}), "does not stay under"),
-        (json!({"path": "%2e%2e/v2"}), "does not stay under"),
+        (json!({"path": "../v2"}), "leads out of the base URL"),
+        (json!({"path": "%2e%2e/v2"}), "leads out of the base URL"),
     ] {
         let refused = call(&server, input);
         assert_problem(&refused, problem);
@@ -141,7 +144,7 @@ fn unsendable_secret_is_not_shown() {
     service.headers = vec![("X-Key".to_owned(), "word\n".to_owned())];
     let tools = Executors::new(vec![service], web);
     let problem = ask(&tools, "weather", json!({"path": ""}), Path::new("/"));
-    let expected = "the value of header `X-Key` cannot be sent";
+    let expected = "the value of header `X-Key` is invalid";
     assert_eq!(problem.unwrap_err(), expected);
 }
 
@@ -153,7 +156,7 @@ fn private_service_is_called_only_if_allowed() {
     let refused = ask(&tools, "weather", json!({"path": "x"}), Path::new("/"));
     assert_problem(
         &refused,
-        "127.0.0.1 may not be called: it is this machine itself",
+        "access to 127.0.0.1 is denied: it is this machine",
     );
     assert_eq!(server.requests(), [""; 0]);
 }
@@ -177,5 +180,5 @@ fn truncated_service_response_is_noted() {
     let server = Server::responding("text/plain", "x".repeat(3 << 20));
     let output = json(call(&server, json!({"path": ""})));
     assert_eq!(output["body"].as_str().unwrap().len(), 2 << 20);
-    assert_eq!(output["note"], "only the first 2 MiB are here");
+    assert_eq!(output["note"], "only the first 2 MiB are included");
 }

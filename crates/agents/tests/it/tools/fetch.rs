@@ -77,7 +77,7 @@ fn truncated_page_is_noted() {
         json!({"url": server.url("/")}),
     ));
     assert_eq!(output["body"].as_str().unwrap().len(), 2 << 20);
-    assert_eq!(output["note"], "only the first 2 MiB are here");
+    assert_eq!(output["note"], "only the first 2 MiB are included");
     let server = Server::responding("application/pdf", b"%PDF\0");
     let output = json(run(
         &[server.host()],
@@ -85,7 +85,7 @@ fn truncated_page_is_noted() {
         json!({"url": server.url("/")}),
     ));
     assert_eq!(output["body"], "");
-    let note = "the body is not text and is left out: application/pdf, 5 bytes";
+    let note = "the body is not text and is omitted: application/pdf, 5 bytes";
     assert_eq!(output["note"], note);
 }
 
@@ -100,15 +100,15 @@ fn bad_input_and_private_addresses_are_refused() {
         ),
         (
             json!({"url": server.url("/")}),
-            "127.0.0.1 may not be called",
+            "access to 127.0.0.1 is denied",
         ),
         (
             json!({"url": "http://[::ffff:10.0.0.1]/"}),
-            "an IPv4 address in disguise",
+            "a mapped IPv4 address",
         ),
         (
             json!({"url": "http://localhost:1/"}),
-            "localhost may not be called: it leads to ",
+            "access to localhost is denied: it resolves to ",
         ),
     ] {
         assert_problem(&run(&[], "web_fetch", input), problem);

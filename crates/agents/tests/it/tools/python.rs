@@ -65,7 +65,7 @@ fn code_runs_in_the_workspace_and_returns_output() {
     let expected = format!("{} für 42\n", workspace.path().display());
     assert_eq!(output.unwrap(), expected);
     let output = workspace.code("open('made.txt', 'w').write('x')");
-    assert_eq!(output.unwrap(), "it ran, and printed nothing");
+    assert_eq!(output.unwrap(), "the code ran and printed nothing");
     assert!(workspace.path().join("made.txt").exists());
     assert_eq!(workspace.clock.asked(), [30, 30]);
 }
@@ -74,7 +74,7 @@ fn code_runs_in_the_workspace_and_returns_output() {
 fn failed_code_returns_output_and_error() {
     let workspace = Workspace::new();
     let problem = workspace.code("print('so far')\n1 / 0").unwrap_err();
-    let start = "so far\npython3 ended with exit code 1: Traceback";
+    let start = "so far\n`python3` exited with code 1: Traceback";
     assert!(problem.starts_with(start), "{problem}");
     assert!(
         problem.ends_with("ZeroDivisionError: division by zero"),
@@ -82,7 +82,7 @@ fn failed_code_returns_output_and_error() {
     );
     assert_problem(&workspace.code("print('never'"), "SyntaxError");
     let killed = workspace.code("import os\nos.kill(os.getpid(), 9)");
-    assert_eq!(killed.unwrap_err(), "python3 was ended by signal 9");
+    assert_eq!(killed.unwrap_err(), "`python3` was killed by signal 9");
 }
 
 #[test]
@@ -115,11 +115,11 @@ fn code_timeout_kills_the_whole_process_tree() {
         living
     });
     let ended = workspace.run(json!({"code": STUBBORN, "timeout": 300}));
-    let expected = "python3 was ended: it ran longer than 300 seconds";
+    let expected = "`python3` was killed: it ran longer than 300 seconds";
     assert_eq!(ended.unwrap_err(), expected);
     assert_eq!(workspace.processes(), [0; 0], "still there");
     let living = watcher.join().unwrap();
-    assert!(living >= 3, "warden, code and child, but: {living}");
+    assert!(living >= 3, "guard, code and child, but: {living}");
     assert_eq!(workspace.clock.asked(), [300]);
 }
 
@@ -159,7 +159,7 @@ fn endless_output_kills_the_code() {
     let ended = workspace.code("while True: print('x' * 1000)");
     assert_problem(
         &ended,
-        "python3 was ended: its answer has more than 1048576 bytes",
+        "`python3` was killed: its answer has more than 1048576 bytes",
     );
     assert_eq!(workspace.processes(), [0; 0]);
     let output = workspace.code("import sys; sys.stdout.write('x' * 1048576)");
@@ -175,8 +175,8 @@ fn code_does_not_see_the_environment() {
     // of the guard, from which it is inherited.
     let output = workspace.code(
         "import os
-warden = open(f'/proc/{os.getppid()}/environ').read().strip('\\0').split('\\0')
-print(sorted(variable.split('=')[0] for variable in warden))
+guard = open(f'/proc/{os.getppid()}/environ').read().strip('\\0').split('\\0')
+print(sorted(variable.split('=')[0] for variable in guard))
 print(os.environ['HOME'])
 print('CARGO_MANIFEST_DIR' in os.environ)",
     );

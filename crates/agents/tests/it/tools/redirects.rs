@@ -20,7 +20,7 @@ fn a_redirect_to_a_private_address_is_refused() {
         let server = Server::redirecting("302 Found", &place);
         for tool in ["http_request", "web_fetch"] {
             let refused = run(&[server.host()], tool, json!({"url": server.url("/")}));
-            assert_problem(&refused, "may not be called");
+            assert_problem(&refused, "is denied");
         }
         assert_eq!(server.requests().len(), 2);
     }
@@ -36,7 +36,7 @@ fn redirect_to_another_scheme_is_refused() {
             "http_request",
             json!({"url": server.url("/")}),
         );
-        assert_problem(&refused, "only http and https addresses can be called");
+        assert_problem(&refused, "only http and https URLs are supported");
     }
 }
 
@@ -106,7 +106,7 @@ fn redirects_are_limited_to_five() {
         )
     };
     assert!(get("/5").unwrap().contains("arrived"));
-    assert_problem(&get("/6"), "127.0.0.1 sends us on more than 5 times");
+    assert_problem(&get("/6"), "127.0.0.1 redirects more than 5 times");
     let before = server.requests().len();
     assert_problem(&get("/9"), "more than 5 times");
     assert_eq!(server.requests().len() - before, 6);
@@ -133,7 +133,10 @@ fn post_is_resent_only_to_the_same_host() {
             assert!(requests.starts_with("GET / "), "{requests}");
             assert!(!requests.contains("word"), "{requests}");
         } else {
-            assert_problem(&output, "only GET and HEAD requests go on to another host");
+            assert_problem(
+                &output,
+                "only GET and HEAD requests are redirected to another host",
+            );
             assert_eq!(other.requests().len(), before, "{status} {method}");
         }
     }

@@ -62,11 +62,11 @@ fn private_host_is_refused_unless_allowed() {
         let input = json!({"url": format!("http://{host}/")});
         let refused = run(&allowed, "http_request", input).unwrap_err();
         let name = host.split(':').next().unwrap();
-        let start = format!("{name} may not be called: it ");
+        let start = format!("access to {name} is denied: it ");
         assert!(refused.starts_with(&start), "{refused}");
-        assert!(refused.contains("this machine itself"), "{refused}");
+        assert!(refused.contains("this machine"), "{refused}");
         assert!(
-            refused.ends_with("`network.allow_private` of config.toml"),
+            refused.ends_with("`network.allow_private` in config.toml"),
             "{refused}"
         );
     }
@@ -87,7 +87,7 @@ fn bad_input_is_refused_before_anything_is_sent() {
     for (input, problem) in [
         (json!({}), "`url` is missing"),
         (json!({"url": 7}), "`url` must be of type string"),
-        (json!({"url": "nonsense"}), "`nonsense` is not an address"),
+        (json!({"url": "nonsense"}), "`nonsense` is not a URL"),
         (json!({"url": "file:///etc/passwd"}), "not file"),
         (
             json!({"url": url, "method": "CONNECT"}),
@@ -115,11 +115,11 @@ fn bad_input_is_refused_before_anything_is_sent() {
         ),
         (
             json!({"url": url, "headers": {"a": "b\r\nc: d"}}),
-            "cannot be sent",
+            "is invalid",
         ),
         (
             json!({"url": url, "proxy": "x"}),
-            "`proxy` is not something",
+            "`proxy` is not a parameter",
         ),
     ] {
         assert_problem(&run(&[server.host()], "http_request", input), problem);
@@ -139,7 +139,7 @@ fn silent_server_times_out() {
     let given_up = run_with(gear(&[silent.host()], &clock), "http_request", input);
     assert_eq!(
         given_up.unwrap_err(),
-        "127.0.0.1 took longer than 7 seconds"
+        "the request to 127.0.0.1 took longer than 7 seconds"
     );
     assert_eq!(clock.asked(), [7]);
 }
@@ -156,8 +156,8 @@ fn stalled_response_fails() {
     // The connection closes or the timeout fires, whichever comes first.
     let given_up = run_with(gear(&[server.host()], &clock), "http_request", input).unwrap_err();
     let known = [
-        "the answer was cut off",
-        "127.0.0.1 took longer than 30 seconds",
+        "the response was cut off",
+        "the request to 127.0.0.1 took longer than 30 seconds",
     ];
     assert!(known.contains(&&*given_up), "{given_up}");
 }
@@ -193,7 +193,7 @@ fn long_body_is_truncated_and_noted() {
         let expected = "x".repeat(limit);
         if is_cut {
             let note = body.strip_prefix(&expected).unwrap();
-            assert_eq!(note, "\n[only the first 2 MiB are here]");
+            assert_eq!(note, "\n[only the first 2 MiB are included]");
         } else {
             assert!(body == expected);
         }
@@ -209,7 +209,7 @@ fn binary_body_is_described() {
         json!({"url": server.url("/")}),
     )
     .unwrap();
-    let note = "Body:\n\n[the body is not text and is left out: image/png, 11 bytes]";
+    let note = "Body:\n\n[the body is not text and is omitted: image/png, 11 bytes]";
     assert!(output.ends_with(note), "{output}");
     assert!(!output.contains("PNG\r"), "{output}");
 }

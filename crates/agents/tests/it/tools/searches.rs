@@ -75,13 +75,13 @@ fn no_results_differ_from_an_unreadable_page() {
         (
             "200 OK",
             "<p>Something new</p>",
-            Err("has no results to read"),
+            Err("a page without results"),
         ),
-        ("202 Accepted", "", Err("wants to be asked by a person")),
+        ("202 Accepted", "", Err("asks for a CAPTCHA")),
         (
             "200 OK",
             "<div class='anomaly-modal__title'>",
-            Err("wants to be asked by a person"),
+            Err("asks for a CAPTCHA"),
         ),
         ("500 Oops", "", Err("status 500")),
     ] {
@@ -131,7 +131,7 @@ fn invalid_search_is_not_sent() {
         (
             "duckduckgo_search",
             json!({"query": "x", "search_type": "news"}),
-            "news is not there",
+            "news is not supported",
         ),
         (
             "tavily_search",
@@ -193,7 +193,7 @@ fn tavily_key_is_never_shown_or_sent_elsewhere() {
             ..gear(&["127.0.0.1".to_owned()], &Arc::default())
         };
         let problem = run_with(gear, "tavily_search", json!({"query": "x"})).unwrap_err();
-        assert!(problem.starts_with("tavily "), "{problem}");
+        assert!(problem.starts_with("Tavily"), "{problem}");
         assert!(!problem.contains("word"), "{problem}");
     }
     assert_eq!(other.requests(), [""; 0]);

@@ -202,7 +202,7 @@ fn a_database_of_another_program_is_not_used() {
     );
     sandbox
         .segno(&["status"])
-        .refused(17, &["segno.db", "not a database of segno", "[J0104]"]);
+        .refused(17, &["segno.db", "not a Segno database", "[J0104]"]);
     python(
         &sandbox,
         "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nassert c.execute('SELECT x FROM theirs').fetchall() == [(7,)]\nassert c.execute('SELECT count(*) FROM sqlite_schema').fetchall() == [(1,)]",
@@ -250,7 +250,7 @@ fn foreign_database_is_left_unchanged() {
     let before = fs::read(&file).unwrap();
     sandbox
         .segno(&["status"])
-        .refused(17, &["not a database of segno"]);
+        .refused(17, &["not a Segno database"]);
     assert!(fs::read(&file).unwrap() == before, "it was changed");
 }
 

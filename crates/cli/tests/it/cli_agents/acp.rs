@@ -217,7 +217,7 @@ fn acp_agent_without_approval_changes_nothing() {
     let fixture = WorkflowFixture::standard(Program::ClaudeAcp, "read");
     let output = fixture.segno(&["run", fixture.spec()]);
     assert!(
-        output.stderr.contains("was denied leave to use"),
+        output.stderr.contains("was denied permission to use"),
         "{output:?}"
     );
     assert!(

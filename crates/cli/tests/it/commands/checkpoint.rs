@@ -365,7 +365,7 @@ fn config_and_spec_patterns_select_the_files() {
     let words = ["checkpoint", "create"];
     sandbox
         .segno(&words)
-        .refused(2, &["checkpoints.exclude", "names nothing"]);
+        .refused(2, &["checkpoints.exclude", "it is empty"]);
     let spec = sandbox.read("chain.yaml").replace("*.iso", "!");
     sandbox.write("chain.yaml", &spec);
     sandbox.configure("");

@@ -129,7 +129,7 @@ fn completions_know_the_commands() {
         for word in ["segno", "resume", "auto-resume", "cleanup", "completion"] {
             assert!(output.stdout.contains(word), "{shell}: {word}");
         }
-        assert!(!output.stdout.contains("__warden"), "{shell}");
+        assert!(!output.stdout.contains("__process-guard"), "{shell}");
     }
     let script = sandbox.segno(&["completion", "bash"]).stdout;
     let path = sandbox.write("segno.bash", &script);

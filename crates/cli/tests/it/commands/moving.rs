@@ -185,7 +185,7 @@ fn killed_move_is_finished_by_the_same_command() {
         "lease.after_acquire",
         "journal.before_commit",
         "journal.after_commit",
-        "journal.after_witness",
+        "journal.after_ack_marker",
     ];
     let (mut killed, mut moved) = (0, 0);
     for point in points {

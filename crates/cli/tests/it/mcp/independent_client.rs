@@ -48,7 +48,7 @@ fn independent_client_finds_and_calls_every_tool() {
     let means = ConnectionConfig {
         guard: Launch {
             program: segno().into(),
-            args: vec!["__warden".into()],
+            args: vec!["__process-guard".into()],
         },
         client: Client::new().unwrap(),
         clock: Arc::new(StoppedClock),

@@ -140,7 +140,7 @@ fn private_address_is_refused_unless_allowed() {
     );
     let model = calls_tool("inside", json!({"path": "x"}));
     spec(&sandbox, &model, &inside);
-    run(&sandbox).refused(2, &["service `inside`", "this machine itself", "[A0106]"]);
+    run(&sandbox).refused(2, &["service `inside`", "this machine", "[A0106]"]);
     assert!(model.requests().is_empty() && service.requests().is_empty());
 }
 

@@ -299,8 +299,8 @@ fn skill_is_announced_and_loaded_on_demand() {
     for words in [
         "Be short.",
         "Be shorter.",
-        "is not the name of a module",
-        "there is no skill `other`, only notes, quiet",
+        "is not a module name",
+        "there is no skill `other`; available: notes, quiet",
     ] {
         assert!(messages.contains(words), "{words}: {messages}");
     }

@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
 
     /// The result of a thread.
     fn join(&self, thread: ScopedJoinHandle<'_, Result<(), Error>>) -> Result<(), Error> {
-        let ended = || std::io::Error::other("a thread that wrote ended early");
+        let ended = || std::io::Error::other("a writer thread panicked");
         let lost = |_| Err(Error::at(self.target.place, ended()));
         thread.join().unwrap_or_else(lost)
     }

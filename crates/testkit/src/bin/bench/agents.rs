@@ -66,12 +66,9 @@ fn steps(plan: &Plan, agent: Agent, pause: Duration, disk: &mut Disk, table: &mu
         without_segno.push(without);
         added.push(with - without);
     }
-    let what = format!(
-        "{agent:?}, 3 turns, a model that takes {} ms",
-        pause.as_millis()
-    );
+    let what = format!("{agent:?}, 3 turns, model latency {} ms", pause.as_millis());
     table.add(Row::pair("g", what, "ms", with_segno, without_segno).bar(Bar::AtMost(1.02)));
-    table.add(Row::single("g", "  added to each run", "ms", added));
+    table.add(Row::single("g", "  overhead per run", "ms", added));
 }
 
 /// Runs the CLI agent without segno, with the arguments that segno uses.
@@ -128,7 +125,7 @@ fn timed(mut command: Command, input: &str) -> f64 {
     let ended = child.wait().unwrap();
     let elapsed = millis(begun.elapsed());
     if !ended.success() {
-        log_progress(&format!("warning: {command:?} ended with {ended}"));
+        log_progress(&format!("warning: {command:?} exited with {ended}"));
     }
     elapsed
 }
@@ -159,13 +156,13 @@ fn hooks(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let late = (hook.quantile(0.95), nothing.quantile(0.95));
     table.add(Row::pair(
         "g",
-        "a hook, beside /bin/true",
+        "one hook, compared with /bin/true",
         "ms",
         hook,
         nothing,
     ));
     table.note(format!(
-        "of {HOOKS} hooks, 95 in 100 took at most {:.1} ms; of /bin/true, {:.1} ms",
+        "95th percentile of {HOOKS} hooks: {:.1} ms; of /bin/true: {:.1} ms",
         late.0, late.1
     ));
 }

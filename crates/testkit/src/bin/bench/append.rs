@@ -53,7 +53,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         ));
     }
     let behind = behind.into_iter().skip(1).collect();
-    let what = "  the bare loop behind a thread, mean";
+    let what = "  bare loop on its own thread, mean";
     table.add(Row::pair(
         "a",
         what,

@@ -30,7 +30,7 @@ pub(crate) fn open(folder: &Path) -> Connection {
     let synchronous: i64 = connection
         .query_row("PRAGMA synchronous", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(synchronous, 2, "the bare loop must be durable too");
+    assert_eq!(synchronous, 2, "the bare loop is durable, too");
     connection
 }
 
@@ -90,7 +90,7 @@ impl<'c> Loop<'c> {
             run,
             batch.expected.seq.0.cast_signed()
         ]);
-        assert_eq!(fenced, Ok(1), "nobody else writes");
+        assert_eq!(fenced, Ok(1), "there is no other writer");
         for record in &batch.records {
             self.insert
                 .execute(params![

@@ -80,7 +80,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
             length.ours_over_short.push(ours / short.median());
             length.bare_over_short.push(bare / short_bare.median());
             if steps == USUAL {
-                let lines = run(plan, steps, &[]).expect("it ran before");
+                let lines = run(plan, steps, &[]).expect("the same chain ran before");
                 plain.push((lines - nothing.median()) / (steps - 1) as f64);
                 if let Some(folder) = plan.peers.as_ref().filter(|_| round < 3) {
                     let (found, reasons) = peers::round(steps, folder);
@@ -143,7 +143,7 @@ fn tabulate(table: &mut Table, lengths: BTreeMap<usize, Length>, empty: Samples,
             } else {
                 row
             });
-            let what = "  the same of the bare loop";
+            let what = "  the same for the bare loop";
             table.add(Row::single("c", what, "×", length.bare_over_short));
         }
     }

@@ -29,7 +29,7 @@ impl Samples {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a place within the list"
+            reason = "an index within the list"
         )]
         let (below, above) = (index.floor() as usize, index.ceil() as usize);
         sorted[below] + (sorted[above] - sorted[below]) * index.fract()

@@ -61,7 +61,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
             ));
             table.add(Row::single(
                 "e",
-                what("memory at most"),
+                what("peak memory"),
                 "MB",
                 length.memory.clone(),
             ));
@@ -108,7 +108,7 @@ fn run(plan: &Plan, write: impl Fn(&Sandbox)) -> (f64, f64) {
     let begun = Instant::now();
     let child = command.spawn().unwrap();
     let (memory, ended) = wait_for_peak_memory(child);
-    assert!(ended.success(), "it runs to its end");
+    assert!(ended.success(), "the workflow completes");
     (millis(begun.elapsed()), memory)
 }
 
@@ -124,7 +124,7 @@ fn plot(all: &[(&str, Lengths)]) -> String {
     chart(&mut out, 60.0, "milliseconds per step", all, |length| {
         &length.time
     });
-    chart(&mut out, 490.0, "megabytes at most", all, |length| {
+    chart(&mut out, 490.0, "peak memory in megabytes", all, |length| {
         &length.memory
     });
     for (n, (pattern, _)) in all.iter().enumerate() {

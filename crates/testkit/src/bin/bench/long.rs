@@ -28,7 +28,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let events = if plan.quick { FULL / 10 } else { FULL };
     let sandbox = Sandbox::new(&plan.segno);
     let root = sandbox.home().parent().unwrap().to_owned();
-    log_progress(&format!("  making a session of {events} events"));
+    log_progress(&format!("  creating a session of {events} events"));
     let session = make(&root, events);
     let runtime = parts::runtime();
     let (mut open, mut read) = (Samples::default(), Samples::default());
@@ -45,7 +45,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         read.push(millis(begun.elapsed()));
         assert_eq!(
             state.head.seq.0, events as u64,
-            "it was looked at to its end"
+            "the whole journal was read"
         );
         drop(env);
         for (words, samples) in [
@@ -79,12 +79,16 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         let (state, done) = runtime
             .block_on(history::load_verified(&env, session))
             .unwrap();
-        assert_eq!(state.finished, done.len() as u64, "what is done is found");
+        assert_eq!(
+            state.finished,
+            done.len() as u64,
+            "all finished steps are found"
+        );
         millis(begun.elapsed())
     });
     table.add(Row::single(
         "d",
-        of("opening it to run, all verified"),
+        of("opening it for a run, fully verified"),
         "ms",
         full.collect(),
     ));
@@ -96,10 +100,10 @@ fn verify(runtime: &tokio::runtime::Runtime, env: &Env, events: usize, table: &m
     log_progress("  verifying it");
     let begun = Instant::now();
     let report = runtime.block_on(doctor::verify(env, |_, _| ())).unwrap();
-    assert_eq!(report.findings, [], "the session that was made is sound");
-    assert_eq!(report.events, events as u64, "all of it was read");
+    assert_eq!(report.findings, [], "the created session is intact");
+    assert_eq!(report.events, events as u64, "all events were read");
     table.note(format!(
-        "doctor verified the session of {events} events in {:.1} s and found nothing",
+        "doctor verified the session of {events} events in {:.1} s and found no damage",
         begun.elapsed().as_secs_f64()
     ));
 }

@@ -11,7 +11,7 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a benchmark times the machine itself, opens a database of its own to compare with, and stops at the first surprise"
+    reason = "a benchmark reads the real clock, opens its own database for comparison, and panics on errors"
 )]
 
 mod agents;
@@ -41,11 +41,11 @@ const USAGE: &str =
     "usage: bench --segno PATH [--peers DIR|none] [--quick] [--json FILE] [--plot FILE] [--dir DIR] [--only PART]...
 
   --segno PATH   the binary to measure, built with --release
-  --peers DIR    measure other systems too; what they need is kept in DIR (on the same disk)
-  --quick        fewer rounds, shorter journals: minutes become one
+  --peers DIR    also measure other systems; their files are stored in DIR (on the same disk)
+  --quick        fewer rounds, shorter journals: about a minute
   --json FILE    write every sample
-  --plot FILE    draw what long workflows cost, as SVG
-  --dir DIR      where to measure [default: beside this program]
+  --plot FILE    plot the cost of long workflows as SVG
+  --dir DIR      where to measure [default: next to this program]
   --only PART    append, many, chain, resume, growth, long, agents, pause or snapshots
                  (repeatable)";
 
@@ -72,7 +72,7 @@ impl Plan {
         let mut only = Vec::new();
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or(format!("{word} needs a value"));
+            let mut value = || words.next().ok_or(format!("`{word}` needs a value"));
             match word.as_str() {
                 "--segno" => segno = Some(value()?),
                 "--peers" => peers = Some(value()?).filter(|dir| dir != "none"),
@@ -81,14 +81,14 @@ impl Plan {
                 "--plot" => plot = Some(value()?.into()),
                 "--dir" => dir = Some(PathBuf::from(value()?)),
                 "--only" => only.push(value()?),
-                _ => return Err(format!("{word} is not known")),
+                _ => return Err(format!("unknown option `{word}`")),
             }
         }
-        let segno = PathBuf::from(segno.ok_or("--segno is missing")?);
+        let segno = PathBuf::from(segno.ok_or("`--segno` is required")?);
         let segno = std::fs::canonicalize(&segno)
             .map_err(|error| format!("{}: {error}", segno.display()))?;
         let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
-        let dir = dir.or_else(beside).ok_or("--dir is missing")?;
+        let dir = dir.or_else(beside).ok_or("`--dir` is required")?;
         let folder = TempDir::with_prefix_in("bench-", &dir)
             .map_err(|error| format!("{}: {error}", dir.display()))?;
         Ok(Self {

@@ -36,7 +36,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
             ours.push(rate(store));
         }
     }
-    let row = Row::pair("b", "16 sessions at once, rows", "1/s", ours, baseline);
+    let row = Row::pair("b", "16 concurrent sessions, rows", "1/s", ours, baseline);
     table.add(row.bar(Bar::AtLeast(0.7)));
 }
 

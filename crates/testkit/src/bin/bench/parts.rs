@@ -115,7 +115,7 @@ impl Drivers for NoProcesses {
     ) -> Result<segno_engine::AgentDriver, segno_engine::Error> {
         Err(segno_engine::Error::Unreadable {
             path: "agents".into(),
-            reason: "nothing is run here".into(),
+            reason: "the benchmark runs no agents".into(),
         })
     }
 }

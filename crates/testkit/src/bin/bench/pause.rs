@@ -66,11 +66,11 @@ fn pause_and_resume(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     table.add(Row::single("h", what, "ms", paused).bar(Bar::AtMost(150.0)));
     table.add(Row::single(
         "h",
-        "  beside: a walk that looks at every file",
+        "  for comparison: a walk that stats every file",
         "ms",
         walked,
     ));
-    let what = of("resume, command to first step asked");
+    let what = of("resume, from command to first step");
     table.add(Row::single("h", what, "ms", resumed).bar(Bar::AtMost(100.0)));
 }
 
@@ -104,7 +104,7 @@ impl Timed {
         }
         let status = child.wait().unwrap();
         let to_end = millis(last.elapsed());
-        assert_eq!((status.code(), done), (Some(130), steps), "it paused");
+        assert_eq!((status.code(), done), (Some(130), steps), "the run paused");
         Self {
             to_first: to_first.unwrap(),
             to_end,
@@ -137,7 +137,7 @@ fn count_files(folder: &Path) -> usize {
 fn resume_contexts(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let sandbox = Sandbox::new(&plan.segno);
     let root = sandbox.home().parent().unwrap().to_owned();
-    log_progress(&format!("  making a session of {EVENTS} events"));
+    log_progress(&format!("  creating a session of {EVENTS} events"));
     let session = long::make(&root, EVENTS);
     let runtime = parts::runtime();
     let (mut compiled, mut shown) = (Samples::default(), Samples::default());
@@ -163,8 +163,7 @@ fn resume_contexts(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     }
     let of = |what: &str| format!("{EVENTS} events: {what}");
     table.add(
-        Row::single("h", of("what an agent is told, compiled"), "ms", compiled)
-            .bar(Bar::AtMost(50.0)),
+        Row::single("h", of("building the resume context"), "ms", compiled).bar(Bar::AtMost(50.0)),
     );
     table.add(Row::single("h", of("segno context"), "ms", shown));
 }

@@ -38,7 +38,7 @@ pub(crate) fn round(steps: usize, folder: &Path) -> (Vec<Peer>, Vec<String>) {
         }
     }
     if !output.status.success() {
-        reasons.push(format!("bench/peers/run ended with {}", output.status));
+        reasons.push(format!("bench/peers/run exited with {}", output.status));
     }
     (peers, reasons)
 }

@@ -32,7 +32,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
         kill(child);
         if first < killed_at {
             log_progress(&format!(
-                "warning: step {first} was run again; step {killed_at} had begun"
+                "warning: step {first} ran again; step {killed_at} had started"
             ));
         }
     }
@@ -40,7 +40,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     table.add(Row::single("d", what, "ms", resumed).bar(Bar::AtMost(25.0)));
     table.add(Row::single(
         "d",
-        "  of that: a process that only tells its version",
+        "  of that: `segno --version`",
         "ms",
         started,
     ));

@@ -7,7 +7,7 @@
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::print_stdout,
-    reason = "a panic is how a tool for developers answers, and its output is for them"
+    reason = "a developer tool: it reports errors by panicking, and prints for humans"
 )]
 
 mod neutralizer;

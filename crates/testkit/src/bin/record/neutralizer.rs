@@ -208,7 +208,7 @@ impl Neutralizer {
         for word in words.chain(folders.map(|folder| format!("{folder}/"))) {
             let Some(at) = text.find(&word) else { continue };
             let around: String = text[at..].chars().take(120).collect();
-            panic!("{name} still has {word}: {around}");
+            panic!("{name} still contains {word}: {around}");
         }
     }
 }

@@ -93,7 +93,7 @@ fn run_until_command(recording: &Recording, agent: Agent) -> (Running, String) {
     let mut running = agent.start(&recording.stage, &interruptible_script().marker());
     running.read_until(|line| agent.session_id_in(line).is_some());
     let session = agent.session(running.seen());
-    wait_until("the command runs and is written down", || {
+    wait_until("the command runs and is in the transcript", || {
         let runs = recording
             .stage
             .started_commands()
@@ -110,7 +110,7 @@ fn killed(golden: &GoldenFolder, agent: Agent) {
     let (running, session) = run_until_command(&recording, agent);
     let lines = running.kill();
     recording.write(golden, agent, "killed", &lines);
-    wait_until("nothing runs", || recording.stage.processes().is_empty());
+    wait_until("no process runs", || recording.stage.processes().is_empty());
     let (_, lines) = agent
         .resume(&recording.stage, &session, "Go on.")
         .read_to_end();
@@ -123,7 +123,7 @@ fn stopped(golden: &GoldenFolder, agent: Agent, name: &str, signal: Signal) {
     running.signal(signal);
     let (_, lines) = running.read_to_end();
     recording.write(golden, agent, name, &lines);
-    wait_until("nothing runs", || recording.stage.processes().is_empty());
+    wait_until("no process runs", || recording.stage.processes().is_empty());
 }
 
 fn failed(golden: &GoldenFolder, agent: Agent, name: &str, fault: Fault) {

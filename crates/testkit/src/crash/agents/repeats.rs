@@ -22,7 +22,7 @@ impl Trial<'_> {
         for turn in 0..=last {
             let times = paid.iter().filter(|one| **one == turn).count();
             if times == 0 {
-                self.wrong(Violation::Loss(format!("turn {turn} was never asked for")));
+                self.wrong(Violation::Loss(format!("turn {turn} was never requested")));
                 continue;
             }
             // Each process before the one that reported the turn may have had it in flight.
@@ -44,7 +44,7 @@ impl Trial<'_> {
                 self.outcome.last_again += again;
             } else {
                 let what = format!(
-                    "turn {turn} was paid for {times} times (known to process {known:?}): {paid:?}"
+                    "turn {turn} was requested {times} times (known to process {known:?}): {paid:?}"
                 );
                 self.wrong(Violation::Repeat(what));
             }
@@ -69,7 +69,7 @@ impl Trial<'_> {
         if gave_up && struck {
             self.outcome.gave_up += 1;
         } else if gave_up {
-            let what = format!("the program's own conversation was given up: {strategies:?}");
+            let what = format!("the agent's own conversation was abandoned: {strategies:?}");
             self.wrong(Violation::Loss(what));
         }
     }
@@ -108,9 +108,9 @@ impl Trial<'_> {
                 .iter()
                 .any(|seen| seen.done.contains(command) && begun(&seen.begun, command) < times);
             if times == 0 {
-                self.wrong(Violation::Loss(format!("command {command} never began")));
+                self.wrong(Violation::Loss(format!("command {command} never started")));
             } else if repeated {
-                let what = format!("command {command} was done, and began {times} times");
+                let what = format!("command {command} finished, but was started {times} times");
                 self.wrong(Violation::Repeat(what));
             } else {
                 self.outcome.begun_again += times as u64 - 1;

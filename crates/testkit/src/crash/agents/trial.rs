@@ -77,12 +77,12 @@ impl Counted for Outcome {
         "repaired",
         "summarized",
         "otherwise",
-        "turns in flight paid again",
-        "last words said again",
-        "commands cut off and begun again",
-        "turns looked after",
-        "conversations given up",
-        "drafts of files left",
+        "turns in flight repeated",
+        "last messages repeated",
+        "interrupted commands restarted",
+        "turns repaired",
+        "conversations abandoned",
+        "file drafts left",
     ];
 
     fn group(&self) -> String {
@@ -124,12 +124,12 @@ impl Counted for Outcome {
             };
             add(column, 1);
         }
-        add("turns in flight paid again", self.in_flight);
-        add("last words said again", self.last_again);
-        add("commands cut off and begun again", self.begun_again);
-        add("turns looked after", self.repaired_turns);
-        add("conversations given up", self.gave_up);
-        add("drafts of files left", self.drafts);
+        add("turns in flight repeated", self.in_flight);
+        add("last messages repeated", self.last_again);
+        add("interrupted commands restarted", self.begun_again);
+        add("turns repaired", self.repaired_turns);
+        add("conversations abandoned", self.gave_up);
+        add("file drafts left", self.drafts);
     }
 }
 
@@ -222,7 +222,10 @@ impl Trial<'_> {
         if struck {
             self.judge_end(ended, run, with);
         } else if !ended.success() {
-            let what = format!("nobody was struck, and it failed: {ended} {}", run.stderr());
+            let what = format!(
+                "no process was struck, but the run failed: {ended} {}",
+                run.stderr()
+            );
             self.wrong(Violation::Stuck(what));
         }
         self.check_orphans();
@@ -297,7 +300,7 @@ impl Trial<'_> {
         }
         self.outcome.struck += u64::from(hit != Hit::Missed);
         if !fine {
-            let what = format!("segno ended with {ended}, {status}: {}", run.stderr());
+            let what = format!("segno exited with {ended}, {status}: {}", run.stderr());
             self.wrong(Violation::Stuck(what));
         }
     }
@@ -321,7 +324,7 @@ impl Trial<'_> {
         }
         let status = self.scene.status();
         if status != "completed" {
-            let what = format!("after {RESUMES} resumes it is {status}; {last_error}");
+            let what = format!("after {RESUMES} resumes the session is {status}; {last_error}");
             self.wrong(Violation::Stuck(what));
         }
         seen
@@ -345,7 +348,9 @@ impl Trial<'_> {
         let finished = journal.iter().filter(|(kind, _)| kind == "step_finished");
         let finished = finished.count();
         if finished != 1 {
-            self.wrong(Violation::Loss(format!("{finished} steps are finished")));
+            self.wrong(Violation::Loss(format!(
+                "{finished} steps are finished instead of 1"
+            )));
         }
         let opened = journal.iter().filter(|(kind, _)| kind == "agent_opened");
         let strategies = opened.filter_map(|(_, body)| body["rung"].as_str().map(str::to_owned));

@@ -144,7 +144,7 @@ fn check_checkpoint(checker: &mut Checker<'_>, id: &str, unstable: &BTreeSet<Str
     let said = sandbox.segno(&["checkpoint", "restore", id, "--into", "../looked"]);
     let restored = checker.fixture.beside("looked");
     if !said.status.success() {
-        checker.loss(format!("{id} does not come back: {}", describe(&said)));
+        checker.loss(format!("{id} cannot be restored: {}", describe(&said)));
         return;
     }
     for (folder, is_right) in [
@@ -157,7 +157,10 @@ fn check_checkpoint(checker: &mut Checker<'_>, id: &str, unstable: &BTreeSet<Str
             let path = file.strip_prefix(&restored).unwrap().to_string_lossy();
             let content = fs::read(&file).unwrap();
             if !is_right(&file, &content) && !unstable.contains(&*path) {
-                checker.damage(format!("{id} has half of {path} ({} bytes)", content.len()));
+                checker.damage(format!(
+                    "{id} has an incomplete {path} ({} bytes)",
+                    content.len()
+                ));
             }
         }
     }

@@ -83,7 +83,7 @@ impl<'a> Checker<'a> {
     fn check_list(&mut self, seen: &CheckpointList) {
         let start = &self.fixture.start;
         if !seen.listed.is_disjoint(&seen.pruned) {
-            self.damage(format!("listed and let go of at once: {seen:?}"));
+            self.damage(format!("both listed and pruned: {seen:?}"));
         }
         let mut needed = start.all();
         if self.fixture.operation == Operation::Gc {
@@ -94,7 +94,7 @@ impl<'a> Checker<'a> {
             .filter(|id| !seen.all().contains(*id))
             .collect();
         if !gone.is_empty() {
-            self.loss(format!("checkpoints are gone: {gone:?}"));
+            self.loss(format!("checkpoints are missing: {gone:?}"));
         }
         let may_move = matches!(self.fixture.operation, Operation::Prune | Operation::Undo);
         let unlisted: Vec<&String> = start.listed.difference(&seen.listed).collect();
@@ -112,10 +112,10 @@ impl<'a> Checker<'a> {
             let expected = self.known.entry(id.to_owned());
             let expected = expected.or_insert_with(|| new_checkpoint.clone());
             if let Some(differences) = TreeState::of(&folder).differences(expected) {
-                self.loss(format!("{id} comes back otherwise: {differences}"));
+                self.loss(format!("{id} is restored differently: {differences}"));
             }
         } else {
-            self.loss(format!("{id} does not come back: {}", describe(&said)));
+            self.loss(format!("{id} cannot be restored: {}", describe(&said)));
         }
         let _ = fs::remove_dir_all(folder);
     }
@@ -144,7 +144,7 @@ impl<'a> Checker<'a> {
         }
         let is_rescued = self.seen.listed.len() > self.fixture.start.listed.len();
         if now.has_lost(&old) && !is_rescued {
-            self.loss("files were replaced and not kept".to_owned());
+            self.loss("files were replaced without a rescue checkpoint".to_owned());
         }
     }
 
@@ -158,14 +158,14 @@ impl<'a> Checker<'a> {
             .sandbox
             .segno(&["checkpoint", "prune", "--undo"]);
         if !said.status.success() {
-            self.stuck(format!("cannot be had back: {}", describe(&said)));
+            self.stuck(format!("the prune cannot be undone: {}", describe(&said)));
             return;
         }
         let all = self.seen.all();
         self.check(new_checkpoint);
         if self.seen.listed != all {
             let seen = &self.seen;
-            let what = format!("had back {seen:?} instead of {all:?}");
+            let what = format!("the undo restored {seen:?} instead of {all:?}");
             self.loss(what);
         }
     }

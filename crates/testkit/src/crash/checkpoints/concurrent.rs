@@ -35,7 +35,7 @@ pub(super) fn attempt(fixture: &Fixture, seed: u64) -> Vec<Violation> {
             .collect();
         for said in children.into_iter().map(wait_for_output) {
             if !said.status.success() {
-                checker.stuck(format!("at once: {}", describe(&said)));
+                checker.stuck(format!("concurrent command failed: {}", describe(&said)));
             }
             let line = said.stdout.lines().next().unwrap_or_default();
             let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
@@ -55,7 +55,7 @@ pub(super) fn attempt(fixture: &Fixture, seed: u64) -> Vec<Violation> {
         fixture.age_snapshots();
         let said = fixture.sandbox.segno(&sweep);
         if !said.status.success() {
-            checker.stuck(format!("a sweep alone: {}", describe(&said)));
+            checker.stuck(format!("gc alone failed: {}", describe(&said)));
         }
     }
     checker.check_damage();

@@ -37,7 +37,7 @@ say() {
   "$SEGNO" "$@" > "$SAID/$name.out" 2> "$SAID/$name.err" || code=$?
   echo "$code" > "$SAID/$name.code"
 }
-say deed "$@"
+say operation "$@"
 say list checkpoint list --all
 say verify checkpoint verify
 say doctor doctor
@@ -66,23 +66,26 @@ pub(super) fn attempt(fixture: &Fixture, kib: u64) -> (Hit, Vec<Violation>) {
     for name in ["list", "verify", "doctor"] {
         let said = said(folder.path(), name);
         if !said.status.success() {
-            checker.stuck(format!("{name} on a full disk: {}", describe(&said)));
+            checker.stuck(format!("{name} failed on a full disk: {}", describe(&said)));
         }
     }
-    let said = said(folder.path(), "deed");
+    let said = said(folder.path(), "operation");
     let hit = match (said.status.code(), fixture.operation) {
         (Some(0), Operation::Gc) => Hit::Segno,
         (Some(0), _) => Hit::Missed,
         (Some(NO_SPACE), operation) if operation != Operation::Gc => Hit::Segno,
         _ => {
-            checker.stuck(format!("on a full disk: {}", describe(&said)));
+            checker.stuck(format!(
+                "the operation failed on a full disk: {}",
+                describe(&said)
+            ));
             Hit::Segno
         }
     };
     if let (Hit::Segno, Some((target, old, _))) = (hit, fixture.target_states())
         && TreeState::of(&target).has_lost(&old)
     {
-        checker.damage("a restore that found no room has changed its target".to_owned());
+        checker.damage("a restore without disk space changed its target".to_owned());
     }
     check_and_repeat(&mut checker, &said);
     (hit, checker.wrongs)

@@ -124,7 +124,7 @@ impl fmt::Display for Trial {
             Self::Killed { operation, fault } => write!(f, "{}/{fault}", operation.word()),
             Self::Full { operation, kib } => write!(f, "{}/full:{kib}", operation.word()),
             Self::Changing { seed } => write!(f, "changing/{seed}"),
-            Self::Concurrent { seed } => write!(f, "together/{seed}"),
+            Self::Concurrent { seed } => write!(f, "concurrent/{seed}"),
         }
     }
 }
@@ -133,15 +133,18 @@ impl FromStr for Trial {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let unknown =
-            || format!("`{text}` is not deed/fault, deed/full:KIB, changing/SEED or together/SEED");
+        let unknown = || {
+            format!(
+                "`{text}` is not OPERATION/FAULT, OPERATION/full:KIB, changing/SEED or concurrent/SEED"
+            )
+        };
         let (word, rest) = text.split_once('/').ok_or_else(unknown)?;
         let number = |text: &str| text.parse().map_err(|_| unknown());
         match (word, Operation::from_word(word)) {
             ("changing", _) => Ok(Self::Changing {
                 seed: number(rest)?,
             }),
-            ("together", _) => Ok(Self::Concurrent {
+            ("concurrent", _) => Ok(Self::Concurrent {
                 seed: number(rest)?,
             }),
             (_, None) => Err(unknown()),
@@ -170,7 +173,7 @@ mod tests {
             "gc/any.renameat:2",
             "create/full:16",
             "changing/7",
-            "together/7",
+            "concurrent/7",
         ] {
             assert_eq!(words.parse::<Trial>().unwrap().to_string(), words);
         }

@@ -30,7 +30,7 @@ impl Counted for Outcome {
         SYSTEM_CALLS,
         "full disks",
         "changing files",
-        "at once",
+        "concurrent commands",
     ];
 
     fn group(&self) -> String {
@@ -57,7 +57,7 @@ impl Counted for Outcome {
             },
             Trial::Full { .. } => "full disks",
             Trial::Changing { .. } => "changing files",
-            Trial::Concurrent { .. } => "at once",
+            Trial::Concurrent { .. } => "concurrent commands",
         };
         add(column, 1);
     }
@@ -134,7 +134,7 @@ fn kill(fixture: &Fixture, fault: &Fault) -> (Hit, Vec<Violation>) {
     let mut checker = Checker::new(fixture);
     if hit != Hit::Segno && !said.status.success() {
         checker.stuck(format!(
-            "segno was not killed, and failed: {}",
+            "segno was not killed, but failed: {}",
             describe(&said)
         ));
     }
@@ -152,7 +152,10 @@ pub(super) fn check_and_repeat(checker: &mut Checker<'_>, said: &ProcessOutput) 
     let before = checker.seen.clone();
     let said = fixture.sandbox.segno(&fixture.args());
     if !said.status.success() {
-        checker.stuck(format!("cannot be repeated: {}", describe(&said)));
+        checker.stuck(format!(
+            "the command cannot be repeated: {}",
+            describe(&said)
+        ));
         return;
     }
     checker.check(&new_checkpoint);
@@ -182,7 +185,7 @@ fn check_acknowledged(checker: &mut Checker<'_>, said: &ProcessOutput) {
         if let Some(id) = line["checkpoint"].as_str()
             && !checker.seen.listed.contains(id)
         {
-            checker.loss(format!("{id} was told of and is not listed"));
+            checker.loss(format!("{id} was acknowledged but is not listed"));
         }
     }
 }
@@ -193,7 +196,7 @@ fn check_result(checker: &mut Checker<'_>) {
     if let Some((folder, _, new)) = fixture.target_states()
         && let Some(differences) = TreeState::of(&folder).differences(new)
     {
-        checker.damage(format!("the end is another one: {differences}"));
+        checker.damage(format!("the final tree differs: {differences}"));
     }
     let created: Vec<&String> = fixture.created.iter().collect();
     let (listed, pruned): (&[&String], &[&String]) = match fixture.operation {
@@ -206,7 +209,7 @@ fn check_result(checker: &mut Checker<'_>) {
     if !seen.listed.iter().eq(listed.iter().copied())
         || !seen.pruned.iter().eq(pruned.iter().copied())
     {
-        let what = format!("the end is {seen:?}");
+        let what = format!("the final list is {seen:?}");
         checker.stuck(what);
     }
     if fixture.operation == Operation::Gc {
@@ -220,12 +223,14 @@ fn check_swept(checker: &mut Checker<'_>) {
     for _ in 0..2 {
         let said = fixture.sandbox.segno(&fixture.args());
         if !said.status.success() {
-            checker.stuck(format!("cannot be swept: {}", describe(&said)));
+            checker.stuck(format!("gc failed: {}", describe(&said)));
         }
     }
     let heads = std::fs::read_dir(fixture.snapshot_store().join("heads")).unwrap();
     let (heads, needed) = (heads.count(), checker.seen.all().len());
     if heads != needed {
-        checker.stuck(format!("{heads} snapshots are kept, and {needed} needed"));
+        checker.stuck(format!(
+            "{heads} snapshots are stored, but {needed} are needed"
+        ));
     }
 }

@@ -135,7 +135,7 @@ impl<'a> Judge<'a> {
                     if found != self.manifests[&checkpoint.id] {
                         verdict
                             .violations
-                            .push(format!("{number} says something else"));
+                            .push(format!("the manifest of {number} differs"));
                     }
                     self.check_checkpoint(store, number, manifest, &mut verdict)
                 }
@@ -143,7 +143,7 @@ impl<'a> Judge<'a> {
             if !found.is_empty() && self.specimen.is_independent_of(&file, number) {
                 verdict
                     .violations
-                    .push(format!("{number} is harmed: {found:?}"));
+                    .push(format!("{number} is affected: {found:?}"));
             }
             verdict.reported.extend(found);
         }
@@ -181,10 +181,10 @@ impl<'a> Judge<'a> {
         let wrong = match (restored, found.is_empty()) {
             (Ok(_), true) => now.differences(&self.specimen.checkpoints[number].tree_state),
             (Err(_), false) => {
-                (now.0.len() > 1).then(|| "a refused restore has written".to_owned())
+                (now.0.len() > 1).then(|| "a refused restore wrote files".to_owned())
             }
-            (Ok(_), false) => Some(format!("it was restored in spite of {found:?}")),
-            (Err(error), true) => Some(format!("not found, and refused: {error}")),
+            (Ok(_), false) => Some(format!("it was restored despite {found:?}")),
+            (Err(error), true) => Some(format!("restore refused, but no damage found: {error}")),
         };
         let wrong = wrong.map(|wrong| format!("{number}: {wrong}"));
         verdict.violations.extend(wrong);
@@ -210,13 +210,14 @@ impl<'a> Judge<'a> {
                     let now = TreeState::of(target.path());
                     let differs = now.differences(&expected);
                     if restored.is_err() || differs.is_some() {
-                        let what = format!("a capture with it: {restored:?} {differs:?}");
+                        let what =
+                            format!("capture on the damaged store: {restored:?} {differs:?}");
                         verdict.violations.push(what);
                     }
                 }
                 Err(error) => verdict
                     .violations
-                    .push(format!("no capture with it: {error}")),
+                    .push(format!("capture on the damaged store failed: {error}")),
             }
         }
     }
@@ -234,7 +235,7 @@ impl<'a> Judge<'a> {
         let run = |found: &String| found.contains(&*name);
         let must_name = !verdict.reported.is_empty() && !is_shared && !is_gone;
         if must_name && !verdict.reported.iter().any(run) {
-            let what = format!("not named: {:?}", verdict.reported);
+            let what = format!("the damaged file is not named: {:?}", verdict.reported);
             verdict.violations.push(what);
         }
         let needed = ["snapshots/packs", "snapshots/manifests", "checkpoints"];
@@ -246,7 +247,7 @@ impl<'a> Judge<'a> {
             && is_referenced
             && !hits_unused_bits(damage, &self.specimen.files)
         {
-            verdict.violations.push("not noticed".to_owned());
+            verdict.violations.push("damage not found".to_owned());
         }
     }
 

@@ -174,11 +174,17 @@ impl SnapshotTool for Backup {
 
     fn snapshot(&mut self, tree: &Path) -> Time {
         self.count += 1;
-        run(self.snapshot_command(tree).expect("it is one process")).map(|ran| ran.time)
+        run(self
+            .snapshot_command(tree)
+            .expect("the tool takes a snapshot in one process"))
+        .map(|ran| ran.time)
     }
 
     fn restore(&mut self, into: &Path) -> Time {
-        run(self.restore_command(into).expect("it is one process")).map(|ran| ran.time)
+        run(self
+            .restore_command(into)
+            .expect("the tool takes a snapshot in one process"))
+        .map(|ran| ran.time)
     }
 
     fn restore_in_place(&mut self, _: &Path) -> Option<Time> {

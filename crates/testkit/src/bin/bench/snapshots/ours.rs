@@ -43,7 +43,7 @@ impl Segno {
     }
 
     fn sandbox(&self) -> &Sandbox {
-        self.sandbox.as_ref().expect("`begin` comes first")
+        self.sandbox.as_ref().expect("`begin` runs first")
     }
 
     /// A command that runs the binary in the tree.
@@ -84,11 +84,14 @@ impl SnapshotTool for Segno {
         if let Some(before) = self.sandbox.replace(sandbox) {
             std::mem::forget(before);
         }
-        run(self.command(&["run", spec.to_str().expect("our own path is text")])).map(|_| ())
+        run(self.command(&["run", spec.to_str().expect("the benchmark's path is UTF-8")]))
+            .map(|_| ())
     }
 
     fn snapshot(&mut self, tree: &Path) -> Time {
-        let ran = run(self.snapshot_command(tree).expect("it is one process"))?;
+        let ran = run(self
+            .snapshot_command(tree)
+            .expect("segno takes a snapshot in one process"))?;
         let created: Value =
             serde_json::from_str(&ran.stdout).map_err(|error| error.to_string())?;
         let latest = created["checkpoint"].as_str().unwrap_or_default();
@@ -97,14 +100,17 @@ impl SnapshotTool for Segno {
             assert_eq!(
                 created[list],
                 serde_json::json!([]),
-                "{list}: everything is kept"
+                "{list}: nothing is excluded"
             );
         }
         Ok(ran.time)
     }
 
     fn restore(&mut self, into: &Path) -> Time {
-        run(self.restore_command(into).expect("it is one process")).map(|ran| ran.time)
+        run(self
+            .restore_command(into)
+            .expect("segno takes a snapshot in one process"))
+        .map(|ran| ran.time)
     }
 
     fn restore_in_place(&mut self, _: &Path) -> Option<Time> {

@@ -80,7 +80,7 @@ impl TreeBench {
     }
 
     pub(crate) fn measure(mut self, disk: &mut Disk, table: &mut Table) {
-        log_progress("    memory, and whether the tree comes back");
+        log_progress("    memory, and whether the restored tree is equal");
         self.measure_memory();
         for round in 0..self.rounds {
             log_progress(&format!("    round {} of {}", round + 1, self.rounds));
@@ -93,7 +93,8 @@ impl TreeBench {
             self.restore(round);
         }
         let time = self.ours.verify_all();
-        self.verify_all.push(time.expect("segno verifies"));
+        self.verify_all
+            .push(time.expect("segno verifies all checkpoints"));
         self.measure_growth();
         self.restore_over();
         self.tabulate(table);
@@ -106,7 +107,10 @@ impl TreeBench {
             let (store, into) = (bench.new_path("store"), bench.new_path("restored"));
             let measured = measure_memory(tool, &bench.tree.root, &store, &into);
             if series == Series::Ours {
-                assert!(measured.is_ok(), "segno keeps the tree: {measured:?}");
+                assert!(
+                    measured.is_ok(),
+                    "segno takes a snapshot of the tree: {measured:?}"
+                );
                 assert_same(&bench.tree.root, &into);
             }
             let parts = measured.map(Option::unzip);
@@ -165,7 +169,7 @@ impl TreeBench {
         let (mut walks, mut starts) = (Samples::default(), Samples::default());
         self.repeat(Operation::Unchanged, &mut |bench| {
             walks.push(limits::stat(&bench.tree.root));
-            starts.push(bench.ours.version().expect("segno tells its version"));
+            starts.push(bench.ours.version().expect("segno prints its version"));
         });
         let series = Series::Limit("stat walk");
         self.figures
@@ -218,7 +222,10 @@ impl TreeBench {
                     None => return,
                     Some(Err(_)) => {}
                     Some(Ok(_)) if left != Remaining::Nothing => {
-                        assert!(series != Series::Ours, "everything is undone: {left:?}");
+                        assert!(
+                            series != Series::Ours,
+                            "the restore undoes all changes: {left:?}"
+                        );
                     }
                     Some(Ok(time)) => times.push(time),
                 }
@@ -266,7 +273,9 @@ impl TreeBench {
         let mut before = None;
         for _ in 0..=GROWTH {
             self.tree.edit();
-            self.ours.snapshot(&self.tree.root).expect("segno keeps");
+            self.ours
+                .snapshot(&self.tree.root)
+                .expect("segno takes a snapshot");
             sync_disk(&self.folder);
             let now = allocated(&self.ours.home()) as f64 / 1024.0;
             if let Some(before) = before.replace(now) {
@@ -330,12 +339,12 @@ impl TreeBench {
         let name = |what: &str| format!("{}: {what}", self.size.name());
         let row = Row::single("f", name("growth per 10 edits"), "KiB", self.growth);
         table.add(row.bar(Bar::AtMost(16.0)));
-        let what = name("verification of every checkpoint, in turn");
+        let what = name("verification of all checkpoints, one by one");
         table.add(Row::single("f", what, "ms", self.verify_all));
-        let what = name("a process that only tells its version");
+        let what = name("`segno --version`");
         table.add(Row::single("f", what, "ms", self.starts));
         for (name, reason) in self.failed {
-            table.note(format!("{name} was not measured to the end: {reason}"));
+            table.note(format!("{name} was not measured completely: {reason}"));
         }
     }
 }

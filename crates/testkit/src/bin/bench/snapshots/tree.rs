@@ -144,9 +144,9 @@ pub(crate) fn assert_same(one: &Path, other: &Path) {
         all
     };
     let (left, right) = (sorted(one), sorted(other));
-    assert_eq!(left.len(), right.len(), "as many entries came back");
+    assert_eq!(left.len(), right.len(), "the number of entries is equal");
     for (left, right) in left.iter().zip(&right) {
-        assert_eq!(left.path, right.path, "the same names came back");
+        assert_eq!(left.path, right.path, "the paths are equal");
         assert_eq!(left.mode, right.mode, "mode of {}", left.path.display());
         let (was, is) = (one.join(&left.path), other.join(&right.path));
         match left.kind {
@@ -157,7 +157,7 @@ pub(crate) fn assert_same(one: &Path, other: &Path) {
             FileType::Symlink => assert_eq!(
                 fs::read_link(&was).unwrap(),
                 fs::read_link(&is).unwrap(),
-                "where {} leads",
+                "target of {}",
                 left.path.display()
             ),
             _ => {}
