@@ -40,7 +40,7 @@ pub struct Announcement {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// The text is not two lines.
-    #[error("its end is missing")]
+    #[error("it is truncated")]
     Truncated,
     /// The digest does not match the first line.
     #[error("it was changed after it was written")]
@@ -48,10 +48,10 @@ pub enum Broken {
     #[error("it cannot be read: {0}")]
     Unreadable(String),
     /// The announcement belongs to another checkpoint than its object name says.
-    #[error("it is that of checkpoint {0}")]
+    #[error("it belongs to checkpoint {0}")]
     Misnamed(CheckpointId),
     /// A newer program wrote it.
-    #[error("it has format {0}, and this program knows formats up to {VERSION}")]
+    #[error("it has format {0}; this version of Segno reads formats up to {VERSION}")]
     Newer(u32),
 }
 
@@ -76,9 +76,9 @@ impl Announcement {
 
     /// Encodes the two lines.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let line = serde_json::to_string(self).expect("a letter is plain data");
+        let line = serde_json::to_string(self).expect("an announcement serializes to JSON");
         let digest = Digest::of(line.as_bytes());
-        let seal = serde_json::to_string(&Seal { digest }).expect("a seal is plain data");
+        let seal = serde_json::to_string(&Seal { digest }).expect("a seal serializes to JSON");
         format!("{line}\n{seal}\n").into_bytes()
     }
 

@@ -280,7 +280,7 @@ pub enum Broken {
     #[error("it cannot be read: {0}")]
     Unreadable(String),
     /// A newer program wrote it.
-    #[error("it has format {0}, and this program knows formats up to {VERSION}")]
+    #[error("it has format {0}; this version of Segno reads formats up to {VERSION}")]
     Newer(u32),
 }
 
@@ -309,12 +309,12 @@ impl Manifest {
 
     /// The two lines that are stored, sealed with the key of this installation.
     pub fn to_text(&self, key: &[u8; 32]) -> String {
-        let line = serde_json::to_string(self).expect("a manifest is plain data");
+        let line = serde_json::to_string(self).expect("a manifest serializes to JSON");
         let seal = Seal {
             digest: Digest::of(line.as_bytes()),
             seal: seal(key, line.as_bytes()),
         };
-        let seal = serde_json::to_string(&seal).expect("a seal is plain data");
+        let seal = serde_json::to_string(&seal).expect("a seal serializes to JSON");
         format!("{line}\n{seal}\n")
     }
 

@@ -150,7 +150,7 @@ pub struct Name(String);
 
 /// The text is not a valid session name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a session's name has 1 to 64 characters out of letters, digits and . _ : -")]
+#[error("a session name has 1 to 64 letters, digits or . _ : -")]
 pub struct NameError;
 
 impl Name {

@@ -72,23 +72,23 @@ pub enum Put {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The remote cannot be reached, or cannot answer now.
-    #[error("storage {place} cannot be used: {reason}")]
+    #[error("remote {place} cannot be used: {reason}")]
     Unavailable { place: String, reason: String },
     /// The remote refuses this user.
-    #[error("storage {place} refuses: {reason}")]
+    #[error("remote {place} denies access: {reason}")]
     Denied {
         place: String,
         /// The remote's message.
         reason: String,
     },
     /// The bucket or folder does not exist.
-    #[error("storage {place} does not exist")]
+    #[error("remote {place} does not exist")]
     NoSuchRemote { place: String },
     /// The object does not exist.
-    #[error("storage {place} has no {object}")]
+    #[error("remote {place} has no {object}")]
     Missing { place: String, object: String },
     /// An object is not what was stored there.
-    #[error("{object} in storage {place} is damaged: {reason}")]
+    #[error("{object} in remote {place} is damaged: {reason}")]
     Damaged {
         place: String,
         object: String,
@@ -96,13 +96,13 @@ pub enum Error {
         reason: String,
     },
     /// The URL is not that of a remote.
-    #[error("`{url}` is no storage: {reason}")]
+    #[error("`{url}` is not the URL of a remote: {reason}")]
     Url { url: String, reason: String },
     /// A name that no object can have. A bug in Segno.
-    #[error("`{0}` cannot be the name of an object")]
+    #[error("`{0}` is not a valid object name")]
     Name(String),
     /// A local file could not be read or written.
-    #[error("{place} cannot be carried: {reason}")]
+    #[error("{place} cannot be transferred: {reason}")]
     File { place: String, reason: String },
 }
 
@@ -134,18 +134,18 @@ impl Diagnose for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Error::Unavailable { .. } => {
-                Some("what was kept here stays; `segno checkpoint push --all` sends it later".into())
+                Some("the local checkpoints are intact; push them later with `segno checkpoint push --all`".into())
             }
             Error::Denied { place, .. } if place.starts_with("s3:") => Some(
-                "look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and at what they may do"
+                "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and the permissions of the key"
                     .into(),
             ),
             Error::NoSuchRemote { place } => Some(match place.strip_prefix("file://") {
-                Some(folder) => format!("`mkdir -m 700 {folder}`, or mount what belongs there"),
-                None => "make the bucket, or mend `storage.url` in config.toml".into(),
+                Some(folder) => format!("create it with `mkdir -m 700 {folder}`, or mount it"),
+                None => "create the bucket, or correct `storage.url` in config.toml".into(),
             }),
             Error::Url { .. } => Some(
-                "`storage.url` in config.toml is `s3://BUCKET/PREFIX` or `file:///FOLDER`".into(),
+                "set `storage.url` in config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`".into(),
             ),
             _ => None,
         }

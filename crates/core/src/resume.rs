@@ -86,17 +86,17 @@ pub fn choose_strategy(evidence: &Evidence) -> Plan {
 /// Why a strategy does not apply; `None` if it applies.
 fn refusal(strategy: Strategy, evidence: &Evidence) -> Option<String> {
     if evidence.ruled_out.contains(&strategy) {
-        return Some("it was tried, and failed".to_owned());
+        return Some("it was tried and failed".to_owned());
     }
     let own = matches!(
         strategy,
         Strategy::Native | Strategy::Repaired | Strategy::Restored
     );
     if own && evidence.other_agent {
-        return Some("another agent goes on".to_owned());
+        return Some("another agent continues".to_owned());
     }
     if own && evidence.id.is_none() {
-        return Some("the program told no name for its conversation".to_owned());
+        return Some("the agent reported no conversation id".to_owned());
     }
     if own
         && let Some(percent) = evidence
@@ -108,24 +108,24 @@ fn refusal(strategy: Strategy, evidence: &Evidence) -> Option<String> {
         return Some(format!("{percent} % of the context is used"));
     }
     let refused = match (strategy, &evidence.transcript) {
-        (Strategy::Native, None) => "the program has no record of it",
+        (Strategy::Native, None) => "the agent has no transcript of it",
         (Strategy::Native | Strategy::Repaired, Some(Health::Empty)) => {
-            "the program's record is empty"
+            "the agent's transcript is empty"
         }
         (Strategy::Native | Strategy::Repaired, Some(Health::Unreadable(why))) => {
-            return Some(format!("the program's record cannot be read: {why}"));
+            return Some(format!("the agent's transcript cannot be read: {why}"));
         }
         (Strategy::Native, Some(Health::Damaged(what))) => {
-            return Some(format!("the program's record is damaged: {what}"));
+            return Some(format!("the agent's transcript is damaged: {what}"));
         }
-        (Strategy::Repaired, None) => "there is no record to put in order",
-        (Strategy::Repaired, Some(Health::Intact)) => "there is nothing to put in order",
+        (Strategy::Repaired, None) => "there is no transcript to repair",
+        (Strategy::Repaired, Some(Health::Intact)) => "the transcript needs no repair",
         (Strategy::Restored, Some(Health::Intact | Health::Damaged(_) | Health::Unreadable(_))) => {
-            "the record is here"
+            "the transcript exists"
         }
-        (Strategy::Restored, _) if !evidence.has_copy => "no copy of the record is kept",
-        (Strategy::Summarized, _) if evidence.other_agent => "another agent goes on",
-        (Strategy::Handoff, _) if !evidence.other_agent => "no other agent is asked for",
+        (Strategy::Restored, _) if !evidence.has_copy => "no copy of the transcript is stored",
+        (Strategy::Summarized, _) if evidence.other_agent => "another agent continues",
+        (Strategy::Handoff, _) if !evidence.other_agent => "no other agent was requested",
         _ => return None,
     };
     Some(refused.to_owned())
@@ -135,16 +135,16 @@ fn lost(strategy: Strategy, evidence: &Evidence) -> Vec<String> {
     let mut lost = Vec::new();
     match strategy {
         Strategy::Native => {}
-        Strategy::Repaired => lost.push("what stood in the damaged lines of the record".to_owned()),
+        Strategy::Repaired => lost.push("the damaged lines of the transcript".to_owned()),
         Strategy::Restored => {
-            lost.push("what was said after the copy was kept, but for what the journal has".into());
+            lost.push("messages after the copy was stored that are not in the journal".into());
         }
         Strategy::Summarized | Strategy::Handoff => {
-            lost.push("the agent's thinking, and what its context held word for word".to_owned());
+            lost.push("the agent's thinking, and the exact content of its context".to_owned());
         }
     }
     if strategy == Strategy::Handoff && evidence.id.is_some() {
-        lost.push("what only the first agent's program can read".to_owned());
+        lost.push("data that only the first agent can read".to_owned());
     }
     lost
 }

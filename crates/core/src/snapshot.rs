@@ -252,7 +252,7 @@ impl NoSnapshots {
         Box::pin(std::future::ready(Err(Error {
             kind: Kind::Unavailable,
             code: "K0204",
-            message: "there is no place to keep files here".to_owned(),
+            message: "there is no snapshot store here".to_owned(),
             hint: None,
         })))
     }

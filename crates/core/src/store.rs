@@ -48,13 +48,13 @@ pub enum Error {
     NoSession(SessionId),
     #[error("blob {0} does not exist")]
     NoBlob(Digest),
-    #[error("the name `{0}` is taken")]
+    #[error("the name `{0}` is already in use")]
     NameTaken(Name),
     /// The id is in use, possibly by a session in the trash. Nothing was written.
-    #[error("session {0} exists already")]
+    #[error("session {0} already exists")]
     Exists(SessionId),
     /// A newer run was granted. The writer must stop permanently; nothing was written.
-    #[error("session {session} was taken over: this is run {run}, and run {newest} has begun")]
+    #[error("session {session} was taken over: run {newest} has started, and this is run {run}")]
     Fenced {
         session: SessionId,
         /// The run that tried to write.
@@ -62,20 +62,20 @@ pub enum Error {
         newest: Run,
     },
     /// The lease changed between the read and the request. Read it again.
-    #[error("session {0} was granted to someone else in the same moment")]
+    #[error("another process acquired session {0} at the same time")]
     LeaseChanged(SessionId),
     /// The journal does not end where the writer expects. A bug in the writer.
-    #[error("the journal of session {session} ends at record {found}, not {expected}")]
+    #[error("the journal of session {session} ends at event {found}, not {expected}")]
     WrongHead {
         session: SessionId,
         expected: Seq,
         found: Seq,
     },
     /// A step would have been finished twice (P7). Nothing was written.
-    #[error("a step of session {0} is finished already")]
+    #[error("a step of session {0} is already finished")]
     FinishedTwice(SessionId),
     /// An event that cannot follow the events before it. A bug in the writer; nothing was written.
-    #[error("an entry for session {session} makes no sense: {reason}")]
+    #[error("an event cannot be appended to session {session}: {reason}")]
     IllegalEvent { session: SessionId, reason: String },
     /// The disk is full. Nothing was written; the operation works again when space is free.
     #[error("no space left in {place}")]
@@ -91,7 +91,7 @@ pub enum Error {
         reason: String,
     },
     /// A newer version of the program wrote the store.
-    #[error("{place} has format {found}, and this program knows formats up to {known}")]
+    #[error("{place} has format {found}; this version of Segno reads formats up to {known}")]
     Newer {
         place: String,
         /// The store's format.
@@ -141,20 +141,19 @@ impl Diagnose for Error {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Error::DiskFull { .. } => Some("make room, then `segno resume`".into()),
+            Error::DiskFull { .. } => Some("free disk space, then `segno resume`".into()),
             Error::NameTaken(name) => Some(format!(
-                "choose another `--name`; `segno sessions show {name}` shows the one that has it"
+                "choose another `--name`; `segno sessions show {name}` shows the session that has it"
             )),
-            Error::Damaged { .. } => Some(
-                "`segno doctor` names everything that is damaged; the other sessions stay usable"
-                    .into(),
-            ),
-            Error::Newer { .. } => Some("use the newer segno that wrote it".into()),
+            Error::Damaged { .. } => {
+                Some("`segno doctor` lists all damage; the other sessions remain usable".into())
+            }
+            Error::Newer { .. } => Some("use the newer version of Segno that wrote it".into()),
             Error::Fenced { session, .. } => Some(format!(
-                "`segno sessions show {session}` tells who has it now"
+                "`segno sessions show {session}` shows which process runs it now"
             )),
             Error::Unsafe { place, .. } => Some(format!(
-                "`chmod go-w {place}` or point SEGNO_HOME at a folder of your own"
+                "run `chmod go-w {place}`, or set SEGNO_HOME to a folder of your own"
             )),
             _ => None,
         }

@@ -91,36 +91,36 @@ pub enum CommitOutcome {
 /// Why a repository cannot be worked in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("{} is in no git repository", .folder.display())]
+    #[error("{} is not in a git repository", .folder.display())]
     NoRepository { folder: PathBuf },
     /// The repository has no commit to start from.
     #[error("the git repository {} has no commit yet", .folder.display())]
     NoCommit { folder: PathBuf },
     /// Git has no committer identity.
-    #[error("git does not know who commits in {}: {reason}", .folder.display())]
+    #[error("git has no committer identity in {}: {reason}", .folder.display())]
     NoIdentity {
         folder: PathBuf,
         /// Git's message.
         reason: String,
     },
     /// The branch exists at another commit.
-    #[error("the git repository {} has a branch `{branch}` already", .folder.display())]
+    #[error("the git repository {} already has a branch `{branch}`", .folder.display())]
     BranchTaken { folder: PathBuf, branch: String },
     /// Uncommitted changes of the user would get into a commit.
-    #[error("{} has changes that are not committed: {}", .folder.display(), summarize_names(.changed))]
+    #[error("{} has uncommitted changes: {}", .folder.display(), summarize_names(.changed))]
     Uncommitted {
         folder: PathBuf,
         changed: Vec<String>,
     },
     /// The worktree's folder is in use.
-    #[error("{} cannot be worked in: {reason}", .folder.display())]
+    #[error("{} cannot be used as a worktree: {reason}", .folder.display())]
     FolderTaken {
         folder: PathBuf,
         /// What blocks it.
         reason: String,
     },
     /// Git failed.
-    #[error("git cannot be used in {}: {reason}", .folder.display())]
+    #[error("git failed in {}: {reason}", .folder.display())]
     Refused {
         folder: PathBuf,
         /// Git's message.
@@ -165,20 +165,22 @@ impl Diagnose for Error {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoRepository { .. } => "go to a git repository, or make one: `git init`".into(),
+            Self::NoRepository { .. } => {
+                "change to a git repository, or create one: `git init`".into()
+            }
             Self::NoCommit { .. } => {
-                "make the first one: `git commit --allow-empty -m \"Begin\"`".into()
+                "create the first commit: `git commit --allow-empty -m \"Begin\"`".into()
             }
             Self::NoIdentity { .. } => {
-                "say it once: `git config user.name NAME`, `git config user.email ADDRESS`".into()
+                "set it once: `git config user.name NAME`, `git config user.email ADDRESS`".into()
             }
             Self::BranchTaken { branch, .. } => format!(
-                "give another name with `--name NAME`; `git branch -d {branch}` removes one that was merged"
+                "choose another name with `--name NAME`; `git branch -d {branch}` deletes a merged branch"
             ),
             Self::Uncommitted { .. } => {
-                "commit or stash them; or leave away `--in-place`, and they stay as they are".into()
+                "commit or stash them, or run without `--in-place` to leave them untouched".into()
             }
-            Self::FolderTaken { .. } => "name another one: `--into FOLDER`".into(),
+            Self::FolderTaken { .. } => "choose another folder: `--into FOLDER`".into(),
             Self::Refused { .. } => return None,
         })
     }
@@ -189,7 +191,7 @@ pub struct NoGit;
 
 impl NoGit {
     fn refuse<'a, T: Send + 'a>(folder: PathBuf) -> Boxed<'a, Result<T, Error>> {
-        let reason = "there is none here".to_owned();
+        let reason = "git is not available here".to_owned();
         Box::pin(std::future::ready(Err(Error::Refused { folder, reason })))
     }
 }

@@ -151,7 +151,7 @@ impl Answers {
                 journal.flush().await?;
                 env.store.finished_event(session, path, revision).await?
             }
-            Location::InMemory => unreachable!("what is kept is never let go"),
+            Location::InMemory => unreachable!("texts that are only in memory are never evicted"),
         };
         match &entry.event {
             Event::StepFinished(event) => Ok(journal::load_text(env, &event.output).await?.into()),
@@ -160,11 +160,7 @@ impl Answers {
             }
             other => Err(StoreError::Damaged {
                 object: format!("the journal of session {session}"),
-                reason: format!(
-                    "record {} is a {} and should be an answer",
-                    entry.seq,
-                    other.kind()
-                ),
+                reason: format!("event {} is a {}, not an answer", entry.seq, other.kind()),
             }),
         }
     }
@@ -186,7 +182,10 @@ impl Cache {
     /// Drops the least recently added or loaded texts. The newest stays, however large.
     fn evict(&mut self) {
         while self.bytes > CACHE_BYTES && self.fetched.len() > 1 {
-            let oldest = self.fetched.pop_front().expect("there is more than one");
+            let oldest = self
+                .fetched
+                .pop_front()
+                .expect("the loop condition requires more than one element");
             if let Some(text) = self.all[oldest].text.take() {
                 self.bytes -= text.len();
             }

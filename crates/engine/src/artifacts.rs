@@ -65,7 +65,7 @@ pub(crate) async fn write(
     let created = state
         .created
         .as_ref()
-        .expect("a session that runs was created");
+        .expect("a running session has a creation event");
     let named = |artifact: &Artifact| [&artifact.path, &artifact.from].map(|t| t.contains("TRACE"));
     let traced = workflow.artifacts.iter().flat_map(named).any(|named| named);
     let trace = if traced {
@@ -155,7 +155,7 @@ pub(crate) fn resolve_path(out: &Path, path: &str) -> Result<PathBuf, Error> {
     for part in relative.components() {
         target.push(part);
         if target.is_symlink() {
-            return Err(refuse(format!("{} is a link", target.display())));
+            return Err(refuse(format!("{} is a symbolic link", target.display())));
         }
     }
     Ok(target)

@@ -44,8 +44,8 @@ impl AutoPause {
         if self.pauses.after_steps.is_some_and(|limit| steps >= limit) {
             let unit = self.unit;
             let reason = match steps {
-                1 => format!("1 {unit} is done"),
-                steps => format!("{steps} {unit}s are done"),
+                1 => format!("1 {unit} finished"),
+                steps => format!("{steps} {unit}s finished"),
             };
             return Some(stop(
                 "continuity.pause.after_steps",
@@ -55,7 +55,7 @@ impl AutoPause {
         }
         let active = self.clock.elapsed().saturating_sub(self.started);
         if self.pauses.after.is_some_and(|limit| active >= limit) {
-            let reason = format!("it ran for {}", format_duration(active));
+            let reason = format!("the run was active for {}", format_duration(active));
             return Some(stop("continuity.pause.after_s", reason, Trigger::Timeout));
         }
         None

@@ -68,7 +68,7 @@ impl<'a> BetweenRuns<'a> {
         let closed = journal.close(events, taken).await;
         let state = journal.state();
         drop(journal);
-        writer.await.expect("a pen writes until it is dropped");
+        writer.await.expect("the writer runs until it is dropped");
         if closed.is_err() {
             let _ = env.store.release(session, self.run).await;
         }

@@ -272,7 +272,7 @@ pub async fn verify(
         match env.store.event(manifest.session, seq).await {
             Ok(entry) if entry.hash == hash => {}
             Ok(_) => wrong.push(format!(
-                "the journal of session {} is another one: entry {seq} is not the one of this checkpoint",
+                "the journal of session {} differs: event {seq} is not the one of this checkpoint",
                 manifest.session
             )),
             // Files can be restored without their session.
@@ -408,7 +408,7 @@ async fn capture_before_restore(
         id,
         at,
         trigger: Trigger::Manual,
-        note: Some(format!("before {} was restored", manifest.id)),
+        note: Some(format!("before restoring {}", manifest.id)),
         host: env.processes.host(),
         version: env.version.to_owned(),
         parent: Some(manifest.id),

@@ -130,11 +130,11 @@ async fn sweep_unreferenced(env: &Env, observer: &dyn Observer) {
     match swept.await {
         Ok(None) => {}
         Ok(Some(room)) => observer.notice(&format!(
-            "checkpoints take {} MB, more than the {} MB that they should: `segno checkpoint prune --keep 3` lets go of old ones",
+            "checkpoints take {} MB, more than the limit of {} MB; `segno checkpoint prune --keep 3` deletes old ones",
             room / 1_000_000,
             env.retention.max_bytes / 1_000_000
         )),
-        Err(error) => observer.notice(&format!("old checkpoints were not cleared away: {error}")),
+        Err(error) => observer.notice(&format!("unreferenced snapshot data was not deleted: {error}")),
     }
 }
 
@@ -154,18 +154,20 @@ pub(crate) async fn take_checkpoint(
     let (summary, taken) = match taken.await {
         Ok(taken) => taken,
         Err(error) => {
-            observer.notice(&format!("no checkpoint ({trigger}): {error}"));
+            observer.notice(&format!("checkpoint failed ({trigger}): {error}"));
             return false;
         }
     };
     for path in &taken.captured.unstable {
         observer.notice(&format!(
-            "{path} changed while it was kept in checkpoint {}, and may be half-way",
+            "{path} changed while checkpoint {} was taken; its content there may be inconsistent",
             taken.manifest.id
         ));
     }
     if let Err(error) = remote::push_pending(env, session, &|_, _| {}).await {
-        observer.notice(&format!("checkpoints are kept here, and not sent: {error}"));
+        observer.notice(&format!(
+            "checkpoints are stored locally, but were not pushed: {error}"
+        ));
     }
     let old = async {
         let (outdated, _) = retention::outdated(env, Some(&summary), env.retention).await?;
@@ -173,7 +175,7 @@ pub(crate) async fn take_checkpoint(
         Ok::<_, crate::Error>(!outdated.is_empty())
     };
     old.await.unwrap_or_else(|error| {
-        observer.notice(&format!("old checkpoints stay: {error}"));
+        observer.notice(&format!("old checkpoints were not pruned: {error}"));
         false
     })
 }

@@ -61,7 +61,7 @@ pub(crate) fn history(entries: &[ConversationItem]) -> String {
         }
     }
     if left > 0 {
-        pieces.push(format!("({left} earlier turns are left out)\n"));
+        pieces.push(format!("({left} earlier turns are omitted)\n"));
     }
     pieces.reverse();
     pieces.concat()
@@ -101,7 +101,7 @@ fn render_turn(turn: &Turn) -> String {
 fn outcome(answer: &Answer) -> &'static str {
     match answer.outcome {
         Outcome::Failed => "tool failed",
-        Outcome::Succeeded | Outcome::Unknown => "tool answered",
+        Outcome::Succeeded | Outcome::Unknown => "tool result",
     }
 }
 
@@ -180,6 +180,6 @@ mod tests {
         let told = history(&long.collect::<Vec<_>>());
         assert!(told.len() < MAX_HISTORY_BYTES + 100);
         assert!(told.contains("question 99") && !told.contains("question 1\n"));
-        assert!(told.starts_with('(') && told.contains("earlier turns are left out)"));
+        assert!(told.starts_with('(') && told.contains("earlier turns are omitted)"));
     }
 }

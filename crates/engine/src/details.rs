@@ -86,7 +86,7 @@ impl FromStr for Cursor {
         let (seq, item) = text
             .split_once('.')
             .and_then(read)
-            .ok_or("a cursor is what `next` of the page before says")?;
+            .ok_or("a cursor is the value of `next` in the previous page")?;
         let seq = Seq(seq);
         Ok(Self { seq, item })
     }

@@ -80,7 +80,7 @@ pub async fn verify(env: &Env, mut progress: impl FnMut(usize, usize)) -> Result
             session: None,
             object: "blobs/".into(),
             problem: format!(
-                "{} of {} are not referred to by any session",
+                "{} of {} are not referenced by any session",
                 unused.len(),
                 kept.len()
             ),
@@ -120,12 +120,12 @@ async fn verify_session(
             Ok(found) if found.len() as u64 == bytes => {}
             Ok(found) => report.damage(
                 Some(session),
-                format!("the text of record {seq}"),
+                format!("the text of event {seq}"),
                 format!("has {} bytes instead of {bytes}", found.len()),
             ),
             Err(error) => report.damage(
                 Some(session),
-                format!("the text of record {seq}"),
+                format!("the text of event {seq}"),
                 error.to_string(),
             ),
         }
@@ -133,17 +133,17 @@ async fn verify_session(
     if state.status != status {
         report.damage(
             Some(session),
-            "its row".into(),
-            format!("says {status}, and its journal says {}", state.status),
+            "its database row".into(),
+            format!("has status {status}; the journal has {}", state.status),
         );
     }
     let workspace = state.created.as_ref().map(|created| &created.workspace);
     if workspace != Some(&summary.workspace) {
         report.damage(
             Some(session),
-            "its row".into(),
+            "its database row".into(),
             format!(
-                "says that it works in {}, and its journal says {}",
+                "has workspace {}; the journal has {}",
                 summary.workspace,
                 workspace.map_or("nothing", String::as_str)
             ),
@@ -156,8 +156,8 @@ async fn verify_session(
     {
         report.damage(
             Some(session),
-            "its folded state".into(),
-            "is not what its journal adds up to".into(),
+            "its cached state".into(),
+            "does not match its journal".into(),
         );
     }
     Ok(())

@@ -30,7 +30,7 @@ pub(crate) fn to_recorded(status: &WorkspaceStatus) -> Option<WorkspaceStatusRec
 /// The differences between the recorded and the current workspace status, in words.
 pub fn drift(before: &WorkspaceStatusRecorded, status: &WorkspaceStatus) -> Vec<String> {
     let Some(now) = to_recorded(status) else {
-        return vec!["it is no git repository any more".to_owned()];
+        return vec!["it is no longer a git repository".to_owned()];
     };
     let mut drift = Vec::new();
     let named = |name: &Option<String>, none: &str| match name {
@@ -43,18 +43,18 @@ pub fn drift(before: &WorkspaceStatusRecorded, status: &WorkspaceStatus) -> Vec<
     };
     if before.branch != now.branch {
         let (was, is) = (named(&before.branch, "none"), named(&now.branch, "none"));
-        drift.push(format!("the branch was {was} and is {is}"));
+        drift.push(format!("the branch was {was} and is now {is}"));
     }
     if before.commit != now.commit {
         let (was, is) = (named(&before.commit, "none"), named(&now.commit, "none"));
-        drift.push(format!("the commit was {was} and is {is}"));
+        drift.push(format!("the commit was {was} and is now {is}"));
     }
     if before.names != now.names {
         drift.push(match (before.changed, now.changed) {
             (was, is) if was == is => {
-                format!("{is} files differ from the commit, and not the same ones as before")
+                format!("{is} files differ from the commit, but not the same files as before")
             }
-            (was, is) => format!("{was} files differed from the commit, and {is} do now"),
+            (was, is) => format!("{was} files differed from the commit; now {is} do"),
         });
     }
     drift
@@ -87,13 +87,13 @@ mod tests {
         assert_eq!(
             drift(&before, &status("other", &["b"])),
             [
-                "the branch was main and is other",
-                "1 files differ from the commit, and not the same ones as before"
+                "the branch was main and is now other",
+                "1 files differ from the commit, but not the same files as before"
             ]
         );
         assert_eq!(
             drift(&before, &WorkspaceStatus::default()),
-            ["it is no git repository any more"]
+            ["it is no longer a git repository"]
         );
     }
 }

@@ -167,7 +167,7 @@ pub trait Drivers: Send + Sync {
         let id = server.id.clone();
         Box::pin(std::future::ready(Err(Error::McpServerFailed {
             id,
-            reason: "there are none here".to_owned(),
+            reason: "MCP servers are not available here".to_owned(),
         })))
     }
 

@@ -83,7 +83,7 @@ pub(crate) async fn up_to(
         progress(head.seq.0, end.seq.0);
     }
     if head != end {
-        return Err(damaged(summary, &"it does not end where it should"));
+        return Err(damaged(summary, &"it does not end at the expected event"));
     }
     for (digest, text) in &texts {
         let text = journal::load_text(env, text).await?;

@@ -73,7 +73,7 @@ pub async fn read_events(
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "entries are handed over one by one"
+    reason = "events are passed on one by one"
 )]
 fn apply(state: &mut State, session: SessionId, entry: JournalEvent) -> Result<(), Error> {
     state

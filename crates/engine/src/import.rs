@@ -71,7 +71,7 @@ pub async fn import(
     let created = state
         .created
         .as_ref()
-        .expect("a bundle that was read has a session that was created");
+        .expect("a parsed bundle has a creation event");
     let count = records.len() as u64;
     let batch = Batch {
         session,

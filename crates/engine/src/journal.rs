@@ -142,7 +142,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let writer_ended = || StoreError::Unavailable {
             place: "the journal".into(),
-            reason: "its writer has ended".into(),
+            reason: "its writer has stopped".into(),
         };
         self.queue
             .send(Submission {
@@ -289,7 +289,7 @@ pub(crate) fn to_folded(state: &State) -> CachedState {
     CachedState {
         head: state.head,
         version: State::VERSION,
-        body: serde_json::to_string(state).expect("a state is plain data"),
+        body: serde_json::to_string(state).expect("a state serializes to JSON"),
     }
 }
 
@@ -324,7 +324,7 @@ pub(crate) async fn store_conversation(
     env: &Env,
     entries: &[conversation::ConversationItem],
 ) -> Result<StoredConversation, StoreError> {
-    let mut value = serde_json::to_value(entries).expect("entries are plain data");
+    let mut value = serde_json::to_value(entries).expect("events serialize to JSON");
     env.redactor.redact_json(&mut value);
     let text = value.to_string();
     let length = text.len();

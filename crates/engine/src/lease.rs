@@ -42,7 +42,7 @@ pub async fn acquire(env: &Env, summary: &Summary) -> Result<Lease, Error> {
                         .map_err(|error| StoreError::Unavailable {
                             place: format!("process {} on {}", owner.pid, owner.host),
                             reason: format!(
-                                "it holds the session, is stopped, and cannot be ended: {error}"
+                                "it holds the session, is suspended, and cannot be killed: {error}"
                             ),
                         })?;
                 }
@@ -136,12 +136,12 @@ pub(crate) async fn read_stop_requests(
         };
         if stop_token.merge(Stop::from_inbox(asked.clone(), &env.redactor)) {
             let when = match asked.mode {
-                StopMode::Now => "at once".to_owned(),
+                StopMode::Now => "now".to_owned(),
                 StopMode::Boundary => format!("after {}", stop_token.stops_after()),
             };
             observer.notice(&match asked.status {
-                Status::Cancelled => format!("someone cancelled this session; stopping {when}"),
-                _ => format!("someone asked for a pause; stopping {when}"),
+                Status::Cancelled => format!("this session was cancelled; stopping {when}"),
+                _ => format!("a pause was requested; stopping {when}"),
             });
         }
     }
@@ -202,9 +202,9 @@ pub(crate) async fn keep_lease(
         {
             let long = format_duration(within);
             observer.notice(&format!(
-                "no step ended within {long} of the wish to pause; stopping at once"
+                "no step finished within {long} after the pause request; stopping now"
             ));
-            let by = format!("a pause that waited {long}");
+            let by = format!("a pause request after {long}");
             stop_token.request_stop(Stop::request(&by, StopMode::Now, Status::Paused));
         }
     }

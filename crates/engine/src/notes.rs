@@ -79,7 +79,7 @@ pub async fn record(
         }
         Some(acquired) => acquired?,
     };
-    let event = to_event(env, message).expect("a memo is an event");
+    let event = to_event(env, message).expect("notes convert to an event");
     let state = interlude.append_after_notes(event).await?;
     Ok(Recorded::Written(ids_written_at(
         &state.handoff,
@@ -237,17 +237,17 @@ fn validate(
         Change::Withdraw { note, .. } => changed(*note),
         Change::Write(notes) => {
             if notes.len() > MAX_NOTES {
-                return Err(unusable("more than 100 at once"));
+                return Err(unusable("more than 100 notes at once"));
             }
             for written in notes {
                 if let Some(id) = written.corrects {
                     if written.note.kind() != Some(id.kind) {
-                        return Err(unusable("a memo is corrected by one of the same sort"));
+                        return Err(unusable("a correction must have the same type as the note"));
                     }
                     changed(id)?;
                 }
                 if is_blank(&written.note) {
-                    return Err(unusable("it says nothing"));
+                    return Err(unusable("it is empty"));
                 }
             }
             Ok(())

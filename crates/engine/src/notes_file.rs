@@ -84,7 +84,7 @@ impl NotesFile {
         let from = file.notes.len().saturating_sub(self.policy.include_last);
         Ok(match file.notes[from..].concat() {
             none if none.is_empty() => none,
-            notes => format!("\n\nNotes of the work so far:\n\n{}", notes.trim_end()),
+            notes => format!("\n\nNotes on the work so far:\n\n{}", notes.trim_end()),
         })
     }
 

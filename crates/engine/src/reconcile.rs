@@ -50,10 +50,10 @@ impl Cause {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Lost => "the process that you ran in was lost".to_owned(),
-            Self::Stopped => "it was stopped on purpose".to_owned(),
+            Self::Stopped => "it was stopped deliberately".to_owned(),
             Self::Failed(failure) => format!("{} ({})", failure.message, failure.kind),
             Self::Full => "the context of that conversation was full".to_owned(),
-            Self::Copied => "this is a copy of it, made to go on by itself from here".to_owned(),
+            Self::Copied => "this is a fork, which continues independently from here".to_owned(),
         }
     }
 }
@@ -94,17 +94,17 @@ pub(crate) fn resume_message(
     missing: &str,
 ) -> String {
     let mut text = format!(
-        "Your work on this task was broken off: {}. This message continues it.\n\n",
+        "Your work on this task was interrupted: {}. This message resumes it.\n\n",
         cause.describe()
     );
     if !missing.is_empty() {
-        text.push_str("This was said and done, too, and is not in your record:\n\n");
+        text.push_str("These messages and tool calls are missing in your transcript:\n\n");
         text.push_str(missing);
         text.push('\n');
     }
     text.push_str(&describe_facts(facts, unanswered));
     text.push_str(
-        "\nGo on with the task from where you stopped. What is done already stays as it is; do not do it again.",
+        "\nContinue the task from where you stopped. Do not repeat work that is already done.",
     );
     text
 }
@@ -117,16 +117,16 @@ pub(crate) fn describe_facts(facts: &WorkspaceFacts<'_>, unanswered: &[Unanswere
     if let Some(before) = facts.moved_from {
         let _ = writeln!(
             text,
-            "The folder that you work in is another one now: it was {before}, and is {workspace}. Where the old path was named, the new one is meant; leave alone what is in the old one.\n"
+            "Your workspace has moved: it was {before}, and is now {workspace}. Use the new path wherever the old one was mentioned, and do not touch files in the old one.\n"
         );
     }
     let _ = writeln!(
         text,
-        "Seen just now: the folder {workspace}{workspace_status}."
+        "Current state: the folder {workspace}{workspace_status}."
     );
     if !unanswered.is_empty() {
         text.push_str(
-            "\nIt is not known whether these tool calls took effect, in full or in part. Look at the state of things before you repeat any of them:\n",
+            "\nThe outcome of these tool calls is unknown: they may have taken effect in full, in part or not at all. Check the actual state before you repeat any of them:\n",
         );
         for call in unanswered {
             let input = call.input.as_ref().map(ToString::to_string);
@@ -144,7 +144,7 @@ pub(crate) fn describe_facts(facts: &WorkspaceFacts<'_>, unanswered: &[Unanswere
 /// The git status of a folder, as the rest of a sentence.
 pub fn describe_status(workspace_status: &WorkspaceStatus) -> String {
     let Some(repository) = &workspace_status.repository else {
-        return " is no git repository".to_owned();
+        return " is not a git repository".to_owned();
     };
     if let Some(trouble) = &repository.error
         && repository.commit.is_none()
@@ -183,7 +183,7 @@ pub fn describe_status(workspace_status: &WorkspaceStatus) -> String {
         && since.files > 0
     {
         let began = since.commit.get(..12).unwrap_or(&since.commit);
-        let from = format!("where the session began ({began})");
+        let from = format!("the commit at the start of the session ({began})");
         let files = usize::try_from(since.files).unwrap_or(usize::MAX);
         text.push_str("; ");
         text.push_str(&name_changed_files(&since.names, files, &from));
@@ -241,14 +241,14 @@ mod tests {
         };
         let message = resume_message(&Cause::Lost, &facts, std::slice::from_ref(&call), "");
         let expected = "\
-Your work on this task was broken off: the process that you ran in was lost. This message continues it.
+Your work on this task was interrupted: the process that you ran in was lost. This message resumes it.
 
-Seen just now: the folder /w is a git repository on branch main at 0123456789ab; 2 files differ from the last commit: a.txt, b.txt.
+Current state: the folder /w is a git repository on branch main at 0123456789ab; 2 files differ from the last commit: a.txt, b.txt.
 
-It is not known whether these tool calls took effect, in full or in part. Look at the state of things before you repeat any of them:
+The outcome of these tool calls is unknown: they may have taken effect in full, in part or not at all. Check the actual state before you repeat any of them:
 - Bash {\"command\":\"make deploy\"}
 
-Go on with the task from where you stopped. What is done already stays as it is; do not do it again.";
+Continue the task from where you stopped. Do not repeat work that is already done.";
         assert_eq!(message, expected);
         let repository = facts.status.repository.as_mut().unwrap();
         repository.session_changes = Some(SessionChanges {
@@ -261,7 +261,7 @@ Go on with the task from where you stopped. What is done already stays as it is;
         let (said, names) = since.split_once(": ").unwrap();
         assert_eq!(
             said,
-            "41 files differ from where the session began (fedcba987654)"
+            "41 files differ from the commit at the start of the session (fedcba987654)"
         );
         assert!(
             names.starts_with("10.txt, 11.txt") && names.ends_with("39.txt and 11 more"),
@@ -269,10 +269,6 @@ Go on with the task from where you stopped. What is done already stays as it is;
         );
         facts.moved_from = Some("/v");
         let message = describe_facts(&facts, &[call]);
-        assert!(
-            message.starts_with(
-                "The folder that you work in is another one now: it was /v, and is /w."
-            )
-        );
+        assert!(message.starts_with("Your workspace has moved: it was /v, and is now /w."));
     }
 }

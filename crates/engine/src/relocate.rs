@@ -50,7 +50,7 @@ pub async fn relocate(env: &Env, summary: &Summary, to: &Path) -> Result<Relocat
     // acquired.
     let interlude = BetweenRuns::acquire(env, summary).await?;
     let created = interlude.state.created.as_ref();
-    let created = created.expect("a session that is here was created");
+    let created = created.expect("a stored session has a creation event");
     if Path::new(&created.workspace) == to {
         interlude.release().await;
         return Ok(Relocated::Unchanged);

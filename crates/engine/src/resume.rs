@@ -105,7 +105,7 @@ pub(crate) fn replacement_provider(workflow: &Workflow, name: &str) -> Result<Pr
         };
         let program = name.parse().map_err(|_| Error::NoSuchAgent {
             agent: name.to_owned(),
-            reason: "neither the spec nor Segno knows it".to_owned(),
+            reason: "it is neither an agent of the spec nor a CLI agent".to_owned(),
         })?;
         Ok::<_, Error>(Provider::Program {
             program,
@@ -216,7 +216,7 @@ pub(crate) async fn prepare(
     let created = state
         .created
         .as_ref()
-        .expect("a session that was opened was created");
+        .expect("an opened session has a creation event");
     relocate::check_workspace_exists(summary, &spec.workflow, &created.workspace)?;
     let spec_path = Path::new(&created.spec_path);
     let notice = |message: &str| observer.notice(message);
@@ -242,7 +242,7 @@ pub(crate) async fn prepare(
         }
         if !drift.is_empty() {
             observer.notice(&format!(
-                "the workspace is not as this session left it: {}",
+                "the workspace changed since this session last ran: {}",
                 drift.join("; ")
             ));
         }
@@ -306,7 +306,7 @@ fn check_overrides_apply(
     let given = [("--with", &options.agent), ("--say", &options.message)];
     let given = given.iter().find(|(_, value)| value.is_some());
     if let (Some((option, _)), true) = (given, state.open_steps.is_empty()) {
-        return refuse(*option, "no step of it was begun and not finished");
+        return refuse(*option, "it has no unfinished step");
     }
     let receives =
         |open: &OpenStep| open.current_cli_agent().is_some() || agents.is_cli_agent(&open.agent);
@@ -314,7 +314,7 @@ fn check_overrides_apply(
         && options.agent.is_none()
         && !state.open_steps.values().any(receives)
     {
-        return refuse("--say", "no program is in the middle of a conversation");
+        return refuse("--say", "no CLI agent has an unfinished conversation");
     }
     Ok(())
 }
@@ -335,7 +335,7 @@ fn resolve_replacement(
         AgentDriver::CliAgent(cli_agent) => Ok(Replacement::Program(cli_agent)),
         AgentDriver::Stateless(_) | AgentDriver::Model(_) => Err(Error::NoSuchAgent {
             agent: name.to_owned(),
-            reason: "it is no program that keeps conversations".to_owned(),
+            reason: "it is not a CLI agent".to_owned(),
         }),
     }
 }
@@ -355,7 +355,10 @@ struct SpecReading {
 impl SpecReading {
     /// The content of the spec file; read again if the session was moved since it started.
     async fn finish(self, env: &Env, state: &State) -> Result<(String, Workflow), Error> {
-        let read = self.reading.await.expect("reading a spec ends");
+        let read = self
+            .reading
+            .await
+            .expect("the task that reads the spec does not panic");
         match state.created.as_ref().map(|it| Path::new(&it.spec_path)) {
             Some(now) if now != self.path => read_spec(env, now),
             _ => read,
@@ -413,7 +416,7 @@ async fn choose_spec(
     let (text, workflow) = match spec_file {
         Err(Error::Unreadable { path, reason }) => {
             observer.notice(&format!(
-                "{} cannot be read any more ({reason}); going on with the copy that was kept",
+                "{} can no longer be read ({reason}); continuing with the stored copy",
                 path.display()
             ));
             return Ok(unchanged(kept));
@@ -441,7 +444,7 @@ async fn choose_spec(
         named.join(", ")
     };
     let then = match on_change {
-        OnChange::Rerun => "finished steps among them are run again",
+        OnChange::Rerun => "finished steps among them run again",
         _ => "finished steps among them keep their results",
     };
     let path = state
@@ -489,7 +492,7 @@ pub(crate) async fn recorded_spec(
     let text = entry
         .event
         .text()
-        .ok_or_else(|| unusable(format!("record {} has none", state.spec_seq)))?;
+        .ok_or_else(|| unusable(format!("event {} has no text", state.spec_seq)))?;
     let text = journal::load_text(env, text).await?;
     spec::parse(&text).map_err(|problems| unusable(problems.to_string()))
 }

@@ -119,7 +119,7 @@ pub(crate) async fn execute(
     let created = state
         .created
         .clone()
-        .expect("a session that runs was created");
+        .expect("a running session has a creation event");
     let unfinished = steps::unfinished_steps(&state);
     let open_questions = state.questions.clone();
     let budget = Budget::new(workflow.budgets(), &state, Arc::clone(&env.clock));

@@ -120,7 +120,7 @@ impl Env {
         for (name, value) in &secrets.values {
             if value.chars().count() < SHORTEST {
                 notice(&format!(
-                    "secret `{name}` has fewer than {SHORTEST} characters: it cannot be told from ordinary text, and will not be hidden"
+                    "secret `{name}` has fewer than {SHORTEST} characters and is not redacted: it cannot be distinguished from ordinary text"
                 ));
             }
         }

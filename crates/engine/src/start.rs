@@ -174,7 +174,7 @@ pub(crate) fn bind(
         env.redactor.redact_json(value);
         if *value != before {
             notice(&format!(
-                "variable `{name}` looks like a secret and was replaced by a placeholder; hand secrets to agents through the environment"
+                "variable `{name}` looks like a secret and was replaced by a placeholder; pass secrets to agents through the environment"
             ));
         }
     }

@@ -453,7 +453,7 @@ impl Tracer {
                 if let Err(reason) = sent.await
                     && !std::mem::replace(&mut reported, true)
                 {
-                    notices.notice(&format!("telemetry is not sent: {reason}"));
+                    notices.notice(&format!("telemetry is not exported: {reason}"));
                 }
                 batch.clear();
             }

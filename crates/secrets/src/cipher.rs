@@ -49,13 +49,13 @@ impl fmt::Debug for FileKey {
 /// Why a file cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecryptError {
-    #[error("it is encrypted, and no key is set")]
+    #[error("it is encrypted, but no key is set")]
     NoKey,
     /// Another key sealed it.
     #[error("it is encrypted with another key")]
     OtherKey,
     /// The file was changed or truncated.
-    #[error("it does not open with its key")]
+    #[error("it cannot be decrypted with its key: it was changed or truncated")]
     Damaged,
 }
 

@@ -24,10 +24,10 @@ const LOCKED: &str = "segno key 1 locked";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The file is not a key file.
-    #[error("it is not a key that `segno key new` wrote")]
+    #[error("it is not a key written by `segno key new`")]
     NotAKey,
     /// The key was locked with another passphrase, or the file was changed.
-    #[error("the passphrase does not fit")]
+    #[error("the passphrase is wrong")]
     WrongPassphrase,
 }
 

@@ -91,7 +91,7 @@ pub(super) fn read(
 ) -> BTreeMap<String, Agent> {
     let entries = cursor.identifier_entries();
     if cursor.is_map() && entries.is_empty() {
-        cursor.invalid("must hold at least 1");
+        cursor.invalid("must have at least 1 item");
     }
     let mut asked = Vec::new();
     let mut agents = BTreeMap::new();
@@ -141,7 +141,7 @@ fn agent(
             ));
         }
         if cursor.guardrails().deny_network {
-            cursor.unsupported(format!("`deny_network` in `security` cannot be kept with provider `{name}`: what a program does is its own affair"));
+            cursor.unsupported(format!("`deny_network` in `security` cannot be enforced with provider `{name}`: Segno does not control what the program does"));
         }
     }
     let mut tools = match chosen {

@@ -90,7 +90,7 @@ pub fn read(text: &str) -> Result<Checklist, Vec<Problem>> {
         let mut depends_on = Vec::new();
         for name in &draft.after {
             match known.get(name) {
-                None => report(format!("there is no task `{name}` to come after")),
+                None => report(format!("`after` names an unknown task `{name}`")),
                 Some(place) if depends_on.contains(place) => {}
                 Some(place) => depends_on.push(*place),
             }
@@ -111,7 +111,7 @@ pub fn read(text: &str) -> Result<Checklist, Vec<Problem>> {
             .collect();
         problems.push(Problem {
             line: drafts[cycle[0]].line,
-            message: format!("waits for itself: {}", names.join(" → ")),
+            message: format!("depends on itself: {}", names.join(" → ")),
         });
     }
     if problems.is_empty() {
@@ -421,7 +421,7 @@ fn name(drafts: &[Draft], problems: &mut Vec<Problem>) -> BTreeMap<String, usize
             problems.push(Problem {
                 line: drafts[place].line,
                 message: format!(
-                    "there is a task `{id}` already, in line {}",
+                    "duplicate task `{id}`, first defined in line {}",
                     drafts[first].line
                 ),
             });

@@ -91,7 +91,7 @@ pub(super) fn read(cursor: &Cursor<'_>) -> ContextPolicy {
             let servers = &cursor.declared().servers;
             if !servers.iter().any(|server| server.id == id) {
                 let known = servers.iter().map(|server| server.id.as_str());
-                cursor.unknown(format!("no MCP server `{id}` in `tools`"), &id, known);
+                cursor.unknown(format!("`tools` has no MCP server `{id}`"), &id, known);
             }
             policy.jit_tools.push(id);
         }

@@ -133,7 +133,7 @@ impl<'a> Cursor<'a> {
             self.invalid("must not be empty");
         }
         if text.chars().any(char::is_control) {
-            self.invalid("must not hold control characters");
+            self.invalid("must not contain control characters");
         }
         text
     }
@@ -171,7 +171,7 @@ impl<'a> Cursor<'a> {
     fn check_name(&self, name: &str) {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
         if name.is_empty() || !name.chars().all(allowed) {
-            self.invalid("a name is made of letters, digits and `. _ : -`");
+            self.invalid("a name consists of letters, digits and `. _ : -`");
         } else if name.len() > LONGEST_NAME {
             self.invalid(format!("a name has at most {LONGEST_NAME} characters"));
         }
@@ -257,7 +257,7 @@ impl<'a> Cursor<'a> {
             return Vec::new();
         };
         if items.len() < least {
-            self.invalid(format!("must hold at least {least}"));
+            self.invalid(format!("must have {least} or more items"));
         }
         let cursors = items.iter().enumerate();
         cursors

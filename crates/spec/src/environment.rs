@@ -74,11 +74,11 @@ fn secret(cursor: &Cursor<'_>) -> Option<Secret> {
         }
         (SourceKind::File, Some(path)) => Source::File(path.single_line()),
         (SourceKind::File, None) => {
-            cursor.invalid("`path` is missing: source `file` reads it");
+            cursor.invalid("`path` is missing; source `file` needs it");
             return None;
         }
         (SourceKind::Aws, _) => {
-            cursor.unsupported("secrets are read from the environment or a file: fetch it before, and use source `env`");
+            cursor.unsupported("secrets are read from the environment or from a file; fetch it first, and use source `env`");
             return None;
         }
     };

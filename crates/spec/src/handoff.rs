@@ -33,12 +33,12 @@ impl HandoffReader {
             let name = cursor.text();
             match agents.get(&name).map(|agent| &agent.provider) {
                 None => {
-                    let message = format!("there is no agent `{name}`");
+                    let message = format!("unknown agent `{name}`");
                     cursor.unknown(message, &name, agents.keys().map(String::as_str));
                 }
                 // Such an agent would change files while no run holds the session.
                 Some(Provider::Acp { .. } | Provider::Program { .. }) => cursor.unsupported(format!(
-                    "agent `{name}` works by itself in the folder; a reader must be one that only answers: a model, `command` or `scripted`"
+                    "agent `{name}` is a CLI agent; the reader must be a model, `command` or `scripted`"
                 )),
                 Some(_) => {}
             }

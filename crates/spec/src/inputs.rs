@@ -126,7 +126,7 @@ pub(super) fn variables<'a>(cursor: &Cursor<'a>) -> Vec<(&'a str, Cursor<'a>)> {
     let entries = cursor.identifier_entries();
     for (name, cursor) in &entries {
         if RESERVED.contains(name) {
-            cursor.invalid(format!("`{name}` means something else in templates"));
+            cursor.invalid(format!("`{name}` is reserved in templates"));
         }
     }
     entries
@@ -154,7 +154,7 @@ fn input(cursor: &Cursor<'_>, required: bool) -> Input {
             let value = choice.json();
             check_value(&choice, &input, &value);
             if allowed.contains(&value) {
-                choice.invalid("is given twice");
+                choice.invalid("is listed twice");
             }
             allowed.push(value);
         }

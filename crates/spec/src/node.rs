@@ -127,10 +127,10 @@ fn explain(error: &Error) -> String {
     match error.without_snippet() {
         Error::AliasError { error, .. } => explain(error),
         Error::MultipleDocuments { .. } => {
-            "holds more than one document; keep one, without `---` between".to_owned()
+            "contains more than one document; keep only one, without `---`".to_owned()
         }
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("key `{key}` is given twice")
+            format!("duplicate key `{key}`")
         }
         Error::Budget {
             breach: BudgetBreach::Depth { .. },
@@ -139,16 +139,16 @@ fn explain(error: &Error) -> String {
         Error::Budget {
             breach: BudgetBreach::Documents { .. },
             ..
-        } => "holds too many documents; keep one".to_owned(),
+        } => "contains too many documents; keep only one".to_owned(),
         Error::Budget { .. }
         | Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => {
-            "too many values, counting what aliases unfold to".to_owned()
+            "too many values, including expanded aliases".to_owned()
         }
         other => format!(
-            "not readable: {}",
+            "invalid YAML: {}",
             UserMessageFormatter.format_message(other)
         ),
     }
@@ -258,29 +258,29 @@ mod tests {
         for (text, expected) in [
             ("", "document: empty"),
             ("# only a comment\n", "document: empty"),
-            ("a: 1\na: 2\n", "document (line 2): key `a` is given twice"),
+            ("a: 1\na: 2\n", "document (line 2): duplicate key `a`"),
             (
                 "a: 1\n---\nb: 2\n",
-                "document (line 3): holds more than one document",
+                "document (line 3): contains more than one document",
             ),
-            ("a:\n\t- b\n", "document (line 2): not readable: tabs"),
+            ("a:\n\t- b\n", "document (line 2): invalid YAML: tabs"),
             (
                 "a: [1,\n",
-                "document (line 1): not readable: unclosed bracket",
+                "document (line 1): invalid YAML: unclosed bracket",
             ),
-            ("a: b: c", "document (line 1): not readable: mapping values"),
+            ("a: b: c", "document (line 1): invalid YAML: mapping values"),
             (
                 "a: *nobody\n",
-                "document (line 1): not readable: reference to unknown",
+                "document (line 1): invalid YAML: reference to unknown",
             ),
             (
                 "a: !danger 1\n",
-                "document (line 1): not readable: unsupported tag",
+                "document (line 1): invalid YAML: unsupported tag",
             ),
-            ("a: .inf\n", "document (line 1): not readable: value `.inf`"),
+            ("a: .inf\n", "document (line 1): invalid YAML: value `.inf`"),
             (
                 "? [a]\n: 1\n",
-                "document (line 1): not readable: expected string",
+                "document (line 1): invalid YAML: expected string",
             ),
         ] {
             let problem = problem_of(text);

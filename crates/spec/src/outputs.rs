@@ -29,9 +29,9 @@ pub enum PathError {
     Empty(String),
     #[error("an artifact's path must be relative, not {0:?}")]
     Absolute(String),
-    #[error("an artifact's path must not hold `..`, as {0:?} does")]
+    #[error("an artifact's path must not contain `..`: {0:?}")]
     ParentFolder(String),
-    #[error("an artifact's path must not hold control characters, as {0:?} does")]
+    #[error("an artifact's path must not contain control characters: {0:?}")]
     Control(String),
 }
 

@@ -281,7 +281,7 @@ fn scripted(defaults: &Defaults<'_>) -> Provider {
     if script.is_none() {
         defaults
             .cursor
-            .invalid("`script` is missing: provider `scripted` answers from it");
+            .invalid("`script` is missing; provider `scripted` needs it");
     }
     Provider::Scripted {
         script: script.unwrap_or_default(),
@@ -292,12 +292,12 @@ fn api(vendor: Vendor, own: &Own<'_>, defaults: &Defaults<'_>) -> Api {
     if defaults.base.is_none() {
         let missing = |location: &str| {
             let name = vendor.name();
-            let message = format!("`host` is missing: provider `{name}` is {location}");
+            let message = format!("`host` is missing; provider `{name}` needs {location}");
             defaults.cursor.invalid(message);
         };
         match vendor {
-            Vendor::Ollama => missing("somewhere on your network"),
-            Vendor::Azure => missing("at an address of your own: `https://NAME.openai.azure.com`"),
+            Vendor::Ollama => missing("the address of your server"),
+            Vendor::Azure => missing("your own address: `https://NAME.openai.azure.com`"),
             Vendor::Anthropic | Vendor::OpenAi | Vendor::Gemini | Vendor::Bedrock => {}
         }
     }
@@ -342,7 +342,7 @@ pub(super) fn report_unused(defaults: &Defaults<'_>, asked: &[Option<ProviderKin
         let name = if asks(acp) { "acp" } else { "command" };
         for cursor in &defaults.model_settings {
             cursor.invalid(format!(
-                "would be ignored: provider `{name}` chooses no model"
+                "would be ignored: provider `{name}` has no choice of models"
             ));
         }
         return;
@@ -362,7 +362,7 @@ pub(super) fn provider_kind(cursor: &Cursor<'_>) -> Option<ProviderKind> {
         return Some(*kind);
     }
     if !text.is_empty() {
-        let message = format!("no such provider: `{}`", shortened(&text));
+        let message = format!("unknown provider `{}`", shortened(&text));
         cursor.unknown(message, &text, NAMES.iter().map(|(name, _)| *name));
     }
     None
@@ -404,7 +404,7 @@ pub(super) fn argv(cursor: &Cursor<'_>) -> Vec<String> {
         .collect();
     for (n, (cursor, word)) in words.iter().enumerate() {
         if word.contains('\0') {
-            cursor.invalid("must not hold a NUL character");
+            cursor.invalid("must not contain a NUL character");
         }
         if n == 0 && word.is_empty() {
             cursor.invalid("must name a program");

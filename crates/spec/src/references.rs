@@ -92,10 +92,12 @@ fn inline_agent(agent: &mut Node, files: FileReader<'_>) -> Result<bool, String>
     let content = files(&file).map_err(|reason| format!("{file} cannot be read: {reason}"))?;
     let loaded = node::read(&content).map_err(|problem| format!("{file}: {}", problem.message))?;
     let mut loaded = only_agent(loaded).ok_or_else(|| {
-        format!("{file} must hold one agent: a spec with one, or a mapping with a `prompt`")
+        format!("{file} must define one agent: a spec with one agent, or a mapping with a `prompt`")
     })?;
     if text(&loaded, "$ref").is_some() {
-        return Err(format!("{file} refers to another file itself"));
+        return Err(format!(
+            "{file} has a `$ref` itself; references cannot be nested"
+        ));
     }
     // The paths of its schemas are relative to that file.
     let folder = Path::new(&file).parent().unwrap_or(Path::new(""));
@@ -117,7 +119,7 @@ fn inline_agent(agent: &mut Node, files: FileReader<'_>) -> Result<bool, String>
     };
     for entry in own.into_iter().filter(|entry| entry.key != "$ref") {
         if !OVERRIDES.contains(&entry.key.as_str()) {
-            return Err(format!("`{}` cannot be set beside `$ref`", entry.key));
+            return Err(format!("`{}` cannot be combined with `$ref`", entry.key));
         }
         merged.retain(|known| known.key != entry.key);
         merged.push(entry);

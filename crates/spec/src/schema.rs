@@ -26,7 +26,7 @@ impl Schema {
             return None;
         }
         if !text.is_object() && !text.is_boolean() {
-            cursor.invalid("must be a schema, or a file with one");
+            cursor.invalid("must be a JSON schema, or a file with one");
             return None;
         }
         match jsonschema::validator_for(&text) {
@@ -35,7 +35,7 @@ impl Schema {
                 validator: Arc::new(validator),
             }),
             Err(error) => {
-                cursor.invalid(format!("is not a JSON schema: {error}"));
+                cursor.invalid(format!("is not a valid JSON schema: {error}"));
                 None
             }
         }

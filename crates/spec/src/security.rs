@@ -45,7 +45,7 @@ pub(super) fn read(cursor: &Cursor<'_>) -> Guardrails {
                     // Accepts the name with or without the module that other tools put before it.
                     let name = given.rsplit('.').next().unwrap_or_default();
                     if !tools::is_known(&cursor, name) {
-                        tools::check_name(&cursor, name, "no such tool:");
+                        tools::check_name(&cursor, name, "unknown tool");
                     }
                     name.to_owned()
                 });

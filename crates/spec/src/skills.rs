@@ -31,7 +31,7 @@ pub(super) fn read(cursor: &Cursor<'_>) -> Vec<Skill> {
                 .is_none_or(|cursor| cursor.boolean()),
         };
         if !skill.id.is_empty() && skills.iter().any(|known| known.id == skill.id) {
-            cursor.invalid(format!("there are two skills `{}`", skill.id));
+            cursor.invalid(format!("duplicate skill `{}`", skill.id));
         }
         skills.push(skill);
     }

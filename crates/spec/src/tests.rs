@@ -117,7 +117,7 @@ fn cli_agent_as_handoff_reader_is_rejected() {
     let spec = changed("briefly.}", "briefly., provider: codex}");
     let spec = format!("{spec}continuity: {{handoff: {{reader: a}}}}\n");
     let problems = problems_of(&spec);
-    assert!(problems.contains("only answers"), "{problems}");
+    assert!(problems.contains("agent `a` is a CLI agent"), "{problems}");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn invalid_spec_reports_location_and_suggestion() {
         (
             "demo",
             "\"a\\nb\"",
-            "/name (line 2): must not hold control characters",
+            "/name (line 2): must not contain control characters",
         ),
         (
             "version: 0",
@@ -158,7 +158,7 @@ fn invalid_spec_reports_location_and_suggestion() {
         (
             "scripted\n",
             "scriptde\n",
-            "no such provider: `scriptde`; did you mean `scripted`?",
+            "unknown provider `scriptde`; did you mean `scripted`?",
         ),
         (
             "  script: answers.yaml\n",
@@ -178,7 +178,7 @@ fn invalid_spec_reports_location_and_suggestion() {
         (
             "scripted\n  script: answers.yaml",
             "command\n  command: []",
-            "/runtime/command (line 5): must hold at least 1",
+            "/runtime/command (line 5): must have 1 or more items",
         ),
         (
             "scripted\n  script: answers.yaml",
@@ -213,12 +213,12 @@ fn invalid_spec_reports_location_and_suggestion() {
         (
             "  a: {prompt: Answer briefly.}",
             "  {}",
-            "/agents (line 6): must hold at least 1",
+            "/agents (line 6): must have at least 1 item",
         ),
         (
             "  a:",
             "  a b: {prompt: x}\n  a:",
-            "/agents/a b (line 7): a name is made of letters",
+            "/agents/a b (line 7): a name consists of letters",
         ),
         (
             "prompt",
@@ -238,12 +238,12 @@ fn invalid_spec_reports_location_and_suggestion() {
         (
             "type: chain",
             "type: chian",
-            "/pattern/type (line 9): no such pattern: `chian`; did you mean `chain`?",
+            "/pattern/type (line 9): unknown pattern `chian`; did you mean `chain`?",
         ),
         (
             "    steps:\n      - agent: a",
             "    steps: []",
-            "/pattern/config/steps (line 11): must hold at least 1",
+            "/pattern/config/steps (line 11): must have 1 or more items",
         ),
         (
             "- agent: a",
@@ -253,12 +253,12 @@ fn invalid_spec_reports_location_and_suggestion() {
         (
             "- agent: a",
             "- {agent: a, vars: {steps: 1}}",
-            "`steps` means something else",
+            "`steps` is reserved in templates",
         ),
         (
             "- agent: a",
             "- {agent: a, type: hitl, prompt: x}",
-            "never both",
+            "not both",
         ),
         (
             "- agent: a",
@@ -278,12 +278,12 @@ fn invalid_spec_reports_location_and_suggestion() {
         (
             "version: 0",
             "version: 0\ntags: [a, a]",
-            "/tags/1 (line 2): tag `a` is given twice",
+            "/tags/1 (line 2): duplicate tag `a`",
         ),
         (
             "version: 0",
             "version: 0\ntags: [A]",
-            "/tags/0 (line 2): a tag is made of",
+            "/tags/0 (line 2): a tag consists of",
         ),
         (
             "version: 0",
@@ -298,7 +298,7 @@ fn invalid_spec_reports_location_and_suggestion() {
         (
             "version: 0",
             "version: 0\noutputs: {artifacts: [{path: ../x, from: x}]}",
-            "/outputs/artifacts/0/path (line 2): an artifact's path must not hold `..`",
+            "/outputs/artifacts/0/path (line 2): an artifact's path must not contain `..`",
         ),
         (
             "version: 0",
@@ -371,7 +371,7 @@ fn model_settings_are_checked_and_must_be_used() {
         ),
         (
             command("model_id: x"),
-            "/runtime/model_id (line 6): would be ignored: provider `command` chooses no model",
+            "/runtime/model_id (line 6): would be ignored: provider `command` has no choice of models",
         ),
         (
             changed("scripted\n  script: answers.yaml", "ollama"),
@@ -409,7 +409,7 @@ fn unknown_agent_reports_the_nearest_name() {
         .replace("  a: {", "  writer: {")
         .replace("agent: a", "agent: wirter");
     let expected =
-        "/pattern/config/steps/0/agent (line 12): no such agent: `wirter`; did you mean `writer`?";
+        "/pattern/config/steps/0/agent (line 12): unknown agent `wirter`; did you mean `writer`?";
     assert_eq!(problems_of(&spec), expected);
 }
 
@@ -448,7 +448,7 @@ fn acp_agent_needs_a_command_and_no_model_settings() {
         ),
         (
             with(&format!("{command}\n  model_id: x"), ""),
-            "would be ignored: provider `acp` chooses no model",
+            "would be ignored: provider `acp` has no choice of models",
         ),
         (
             with(&format!("{command}\n  script: x"), ""),
@@ -470,22 +470,22 @@ fn unsupported_features_are_rejected_by_name() {
         (
             "scripted\n  script: answers.yaml",
             "acp\n  command: [cat]\n  budgets: {max_cost_usd: 2}",
-            "/runtime (line 3): `max_cost_usd` cannot be kept with provider `acp`",
+            "/runtime (line 3): `max_cost_usd` cannot be enforced with provider `acp`",
         ),
         (
             "scripted\n  script: answers.yaml",
             "command\n  command: [cat]\n  budgets: {max_cost_usd: 2}",
-            "/runtime (line 3): `max_cost_usd` cannot be kept with provider `command`",
+            "/runtime (line 3): `max_cost_usd` cannot be enforced with provider `command`",
         ),
         (
             "version: 0",
             "version: 0\nenv: {secrets: [{key: K, source: ssm, path: k}]}",
-            "/env/secrets/0 (line 2): secrets are read from the environment or a file",
+            "/env/secrets/0 (line 2): secrets are read from the environment or from a file",
         ),
         (
             "scripted\n  script: answers.yaml",
             "command\n  command: [cat]\nsecurity: {guardrails: {deny_network: true}}",
-            "/agents/a (line 8): `deny_network` in `security` cannot be kept with provider `command`",
+            "/agents/a (line 8): `deny_network` in `security` cannot be enforced with provider `command`",
         ),
     ] {
         let spec = changed(from, to);
@@ -509,9 +509,9 @@ fn problems_are_listed_in_line_order() {
     .replace("scripted\n", "acpp\n");
     let lines = [
         "/nam (line 2): unknown key; did you mean `name`?",
-        "/env/secrets/0 (line 3): secrets are read from the environment or a file: fetch it before, \
+        "/env/secrets/0 (line 3): secrets are read from the environment or from a file; fetch it first, \
          and use source `env`",
-        "/runtime/provider (line 5): no such provider: `acpp`; did you mean `acp`?",
+        "/runtime/provider (line 5): unknown provider `acpp`; did you mean `acp`?",
         "/pattern/config/steps/0/agnet (line 13): unknown key; did you mean `agent`?",
     ];
     assert_eq!(problems_of(&spec), lines.join("\n"));
@@ -522,7 +522,7 @@ fn invalid_tools_and_policies_are_rejected() {
     for (more, expected) in [
         (
             "tools: {python: [calculato]}",
-            "no such tool: `calculato`; did you mean `calculator`?",
+            "unknown tool `calculato`; did you mean `calculator`?",
         ),
         (
             "tools: {http_executors: [{id: a}]}",
@@ -534,7 +534,7 @@ fn invalid_tools_and_policies_are_rejected() {
         ),
         (
             "tools: {http_executors: [{id: head, base_url: http://x}]}",
-            "a tool that Segno brings along",
+            "the name of a built-in tool",
         ),
         (
             "tools: {http_executors: [{id: a b, base_url: http://x}]}",
@@ -542,7 +542,7 @@ fn invalid_tools_and_policies_are_rejected() {
         ),
         (
             "tools: {http_executors: [{id: a, base_url: http://x, headers: {'a b': c}}]}",
-            "blanks",
+            "contain spaces",
         ),
         ("tools: {mcp: [{id: a}]}", "either a `command` or a `url`"),
         (
@@ -555,7 +555,7 @@ fn invalid_tools_and_policies_are_rejected() {
         ),
         (
             "tools: {mcp: [{id: a, command: x}, {id: a, command: y}]}",
-            "two tools `a`",
+            "duplicate tool `a`",
         ),
         (
             "env: {secrets: [{key: K, source: file}]}",
@@ -592,7 +592,7 @@ fn invalid_tools_and_policies_are_rejected() {
         ),
         (
             "security: {guardrails: {allow_tools: [heat]}}",
-            "no such tool: `heat`; did you mean `head`?",
+            "unknown tool `heat`; did you mean `head`?",
         ),
         (
             "continuity: {memory: all}",

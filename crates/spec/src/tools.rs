@@ -167,11 +167,9 @@ fn check_id(cursor: &Cursor<'_>, id: &str, declared: &DeclaredTools) {
     if !id.chars().all(spoken) || id.len() > 64 {
         cursor.invalid("the `id` of a tool has at most 64 letters, digits and `_ -`");
     } else if native().any(|known| known == id) || id == ALL_EXECUTORS {
-        cursor.invalid(format!(
-            "`{id}` is the name of a tool that Segno brings along"
-        ));
+        cursor.invalid(format!("`{id}` is the name of a built-in tool"));
     } else if !id.is_empty() && declared.names().iter().any(|known| known == id) {
-        cursor.invalid(format!("there are two tools `{id}`"));
+        cursor.invalid(format!("duplicate tool `{id}`"));
     }
 }
 
@@ -212,7 +210,7 @@ fn server(cursor: &Cursor<'_>) -> Server {
             let args = fields.read("args", |cursor| cursor.list(0));
             let args = args.iter().map(Cursor::text);
             if let Some(headers) = fields.get("headers") {
-                headers.invalid("would be ignored: a program is sent no headers");
+                headers.invalid("would be ignored: headers are only sent to a `url`");
             }
             Transport::Program {
                 argv: std::iter::once(command.single_line()).chain(args).collect(),
@@ -222,7 +220,7 @@ fn server(cursor: &Cursor<'_>) -> Server {
         (None, Some(url)) => {
             for key in ["args", "env"] {
                 if let Some(cursor) = fields.get(key) {
-                    cursor.invalid("would be ignored: nothing is started for a `url`");
+                    cursor.invalid("would be ignored: no program is started for a `url`");
                 }
             }
             Transport::Address {
@@ -231,7 +229,7 @@ fn server(cursor: &Cursor<'_>) -> Server {
             }
         }
         _ => {
-            cursor.invalid("an MCP server has either a `command` or a `url`");
+            cursor.invalid("an MCP server needs either a `command` or a `url`");
             Transport::Program {
                 argv: Vec::new(),
                 env: Vec::new(),
@@ -246,11 +244,11 @@ fn pairs(cursor: &Cursor<'_>) -> Vec<(String, String)> {
     entries
         .map(|(name, cursor)| {
             if name.is_empty() || name.chars().any(|c| c.is_control() || "=: ".contains(c)) {
-                cursor.invalid("the name must not be empty or hold blanks, `=` or `:`");
+                cursor.invalid("the name must not be empty or contain spaces, `=` or `:`");
             }
             let value = cursor.text();
             if value.chars().any(char::is_control) {
-                cursor.invalid("must not hold control characters");
+                cursor.invalid("must not contain control characters");
             }
             (name.to_owned(), value)
         })
@@ -346,7 +344,7 @@ fn name(cursor: &Cursor<'_>, declared: &[String]) -> Option<String> {
         return Some(name.to_owned());
     }
     if !given.is_empty() {
-        let message = format!("no such tool: `{}`", shortened(&given));
+        let message = format!("unknown tool `{}`", shortened(&given));
         let known = declared.iter().map(String::as_str);
         cursor.unknown(
             message,

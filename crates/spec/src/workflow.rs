@@ -176,7 +176,7 @@ fn patterns(cursor: &Cursor<'_>) -> Vec<String> {
     let pattern = |cursor: &Cursor<'_>| {
         let text = cursor.text();
         if !Rules::is_meaningful(&text) {
-            cursor.invalid("a pattern must name something");
+            cursor.invalid("a pattern must not be empty");
         }
         text
     };
@@ -208,7 +208,7 @@ impl Workflow {
 
 /// Parses a self-contained spec, YAML or JSON. Reports all problems at once.
 pub fn parse(text: &str) -> Result<Workflow, Problems> {
-    let none = |_: &str| Err("a spec that is kept stands alone".to_owned());
+    let none = |_: &str| Err("a stored spec has no references".to_owned());
     load(text, &none).map(|(_, workflow)| workflow)
 }
 
@@ -271,13 +271,17 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
             ..
         } = runtime.budgets;
         if max_cost.is_some() && !agents.values().all(reports_usage) {
-            cursor.unsupported("`max_cost_usd` cannot be kept with provider `command`, which does not tell what it costs");
+            cursor.unsupported(
+                "`max_cost_usd` cannot be enforced with provider `command`: it reports no costs",
+            );
         }
         if max_cost.is_some() && agents.values().any(acp) {
-            cursor.unsupported("`max_cost_usd` cannot be kept with provider `acp`: not every agent tells what it costs");
+            cursor.unsupported("`max_cost_usd` cannot be enforced with provider `acp`: not every agent reports its costs");
         }
         if max_tokens.is_some() && !agents.is_empty() && !agents.values().any(reports_usage) {
-            cursor.unsupported("`max_tokens` cannot be kept with provider `command`, which does not tell what it uses");
+            cursor.unsupported(
+                "`max_tokens` cannot be enforced with provider `command`: it reports no usage",
+            );
         }
     }
     let names = fields.read("agents", |cursor| cursor.keys());
@@ -359,10 +363,10 @@ fn tags(cursor: &Cursor<'_>) -> Vec<String> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         if !tag.starts_with(plain) || !tag.chars().all(|c| plain(c) || "._-".contains(c)) {
             cursor.invalid(
-                "a tag is made of small letters, digits and `. _ -`, and starts with a letter or digit",
+                "a tag consists of lower-case letters, digits and `. _ -`, and starts with a letter or digit",
             );
         } else if tags.contains(&tag) {
-            cursor.invalid(format!("tag `{tag}` is given twice"));
+            cursor.invalid(format!("duplicate tag `{tag}`"));
         }
         tags.push(tag);
     }

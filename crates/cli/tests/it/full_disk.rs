@@ -88,7 +88,7 @@ fn assert_refused_for_space(sandbox: &Sandbox, name: &str) {
     let (out, err) = read_output(sandbox, name);
     assert_eq!(code(sandbox, name), 12, "{name}\n{out}\n{err}");
     assert!(err.contains("[F0101]"), "{name}\n{err}");
-    assert!(err.contains("hint: make room"), "{name}\n{err}");
+    assert!(err.contains("hint: free disk space"), "{name}\n{err}");
 }
 
 fn read_output(sandbox: &Sandbox, name: &str) -> (String, String) {

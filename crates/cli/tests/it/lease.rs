@@ -82,7 +82,17 @@ fn exactly_one_of_fifty_concurrent_resumes_runs() {
     assert_eq!(outputs.len(), 49);
     for output in outputs {
         let named = format!("process {} on ", winner.id());
-        output.refused(21, &["one", &named, "since", "until", "[S0107]", "hint:"]);
+        output.refused(
+            21,
+            &[
+                "one",
+                &named,
+                "since",
+                "its lease ends at",
+                "[S0107]",
+                "hint:",
+            ],
+        );
     }
     assert!(ids.contains(&winner.id()));
     sandbox.write("go", "");

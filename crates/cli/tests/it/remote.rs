@@ -213,8 +213,7 @@ fn workflow_runs_while_its_remote_is_unreachable() {
     let spec = sandbox.read("chain.yaml") + "continuity: {checkpoint: {on: [complete]}}\n";
     sandbox.write("chain.yaml", &spec);
     let output = fixture.segno(&["run", "chain.yaml"]).expect_success();
-    let warning =
-        "checkpoints are kept here, and not sent: storage s3://bucket/team cannot be used";
+    let warning = "checkpoints are stored locally, but were not pushed: remote s3://bucket/team cannot be used";
     assert!(output.stderr.contains(warning), "{}", output.stderr);
     let listed = fixture
         .segno(&["checkpoint", "list", "--json"])
@@ -654,7 +653,7 @@ fn every_remote_error_is_reported() {
     let words = ["checkpoint", "pull", "--all"];
     sandbox
         .segno(&words)
-        .refused(2, &["no storage is set", "[K0309]"]);
+        .refused(2, &["no remote is configured", "[K0309]"]);
     let fixture = RemoteFixture::new(&sandbox, &server.host());
     let output = fixture
         .segno(&["checkpoint", "list", "--remote"])
@@ -686,7 +685,7 @@ fn every_remote_error_is_reported() {
     sandbox.configure("[storage]\nurl = \"https://a.b/c\"\n");
     fixture
         .segno(&words)
-        .refused(2, &["is no storage", "[K0306]"]);
+        .refused(2, &["is not the URL of a remote", "[K0306]"]);
     sandbox.configure("[storage]\nurl = 7\n");
     fixture
         .segno(&words)
@@ -695,7 +694,7 @@ fn every_remote_error_is_reported() {
     let fixture = RemoteFixture::new(&sandbox, &strict.host());
     let output = fixture
         .segno(&words)
-        .refused(12, &["refuses", "[K0302]", "AWS_ACCESS_KEY_ID"]);
+        .refused(12, &["denies access", "[K0302]", "AWS_ACCESS_KEY_ID"]);
     assert!(!output.stderr.contains(KEY), "{}", output.stderr);
 }
 

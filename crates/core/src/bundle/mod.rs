@@ -37,10 +37,10 @@ pub enum Error {
     #[error("it is not an exported session")]
     Foreign,
     /// A newer program wrote the file.
-    #[error("it has format {0}, and this program knows formats up to {VERSION}")]
+    #[error("it has format {0}; this version of Segno reads formats up to {VERSION}")]
     Newer(u32),
     /// The trailer is missing.
-    #[error("its end is missing: it was cut short or changed")]
+    #[error("its end is missing: it was truncated or changed")]
     Truncated,
     /// The content does not match the digest.
     #[error("it was changed after it was written: its digest does not match")]

@@ -84,7 +84,7 @@ fn verify_trailer(bytes: &[u8]) -> Result<(&[u8], Trailer), Error> {
     let (content, last) = bytes.split_at(end + 1);
     let trailer: Trailer = serde_json::from_slice(last).map_err(|_| Error::Truncated)?;
     // Comparing the whole line also refuses other encodings of the same trailer.
-    let spelled = serde_json::to_vec(&trailer).expect("lines are plain data");
+    let spelled = serde_json::to_vec(&trailer).expect("lines serialize to JSON");
     if last.strip_suffix(b"\n") != Some(&spelled) || trailer.bytes != content.len() as u64 {
         return Err(Error::Truncated);
     }
@@ -135,10 +135,10 @@ impl Reader {
         let line: RecordLine<'_> =
             serde_json::from_slice(line).map_err(|error| wrong(error.to_string()))?;
         if !self.texts.is_empty() {
-            return Err(wrong("a record stands after the texts".into()));
+            return Err(wrong("a record follows the texts".into()));
         }
         if line.run.0 > MOST_RUNS {
-            return Err(wrong("its run is too great".into()));
+            return Err(wrong("its run number is too large".into()));
         }
         self.record(Record {
             seq: line.record,
@@ -161,12 +161,12 @@ impl Reader {
         if named.map(|(path, _)| path) != record.path.as_deref()
             || named.map_or(0, |(_, revision)| revision) != record.revision
         {
-            return Ok(Err("it names another step than its event"));
+            return Ok(Err("its step differs from that of its event"));
         }
         if let (Event::StepFinished(_), Some((path, revision))) = (&entry.event, named)
             && !self.finished.insert((path.to_owned(), revision))
         {
-            return Ok(Err("it finishes a step a second time"));
+            return Ok(Err("it finishes a step that is already finished"));
         }
         if let Some(Text::Blob { blob, bytes }) = entry.event.text() {
             self.referenced.insert(*blob, *bytes);
@@ -180,14 +180,14 @@ impl Reader {
     fn piece(&mut self, line: &TextLine<'_>) -> Result<(), String> {
         let expected = match self.partial {
             Some((digest, pieces)) if digest == line.blob => pieces + 1,
-            Some(_) => return Err("a text ends before its last piece".into()),
+            Some(_) => return Err("a text ends before its last part".into()),
             None if self.texts.contains_key(&line.blob) => {
-                return Err("a text stands here a second time".into());
+                return Err("a text appears twice".into());
             }
             None => 1,
         };
         if line.piece != expected || line.piece > line.of {
-            return Err(format!("piece {expected} of a text is missing"));
+            return Err(format!("part {expected} of a text is missing"));
         }
         self.texts
             .entry(line.blob)
@@ -216,7 +216,7 @@ impl Reader {
         }
         let unreferenced = |digest: &&Digest| !self.referenced.contains_key(digest);
         if let Some(digest) = self.texts.keys().find(unreferenced) {
-            return wrong(*digest, "nothing refers to it");
+            return wrong(*digest, "no event references it");
         }
         Ok(self)
     }

@@ -73,7 +73,7 @@ impl Writer {
 
     fn line(&mut self, value: &impl Serialize) -> Result<(), Error> {
         let before = self.out.len();
-        serde_json::to_writer(&mut self.out, value).expect("lines are plain data");
+        serde_json::to_writer(&mut self.out, value).expect("lines serialize to JSON");
         self.out.push(b'\n');
         if self.out.len() as u64 > LONGEST || self.out.len() - before > LONGEST_LINE {
             return Err(Error::TooLong);

@@ -23,8 +23,8 @@ use crate::usage::{Cost, Usage};
 
 /// The result of a tool call without one, for formats that do not allow unanswered calls.
 pub const UNKNOWN_OUTCOME: &str = "The outcome of this tool call is unknown: the session ended before \
-its result was recorded. It may have run in full, in part or not at all. Look at the state of things \
-before doing it again.";
+its result was recorded. It may have run in full, in part or not at all. Check the actual state \
+before repeating it.";
 
 /// The longest image (in characters of base64) that an item contains inline.
 pub const INLINE_IMAGE: usize = 7 << 20;
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for Version {
         match u32::deserialize(deserializer)? {
             Self::NUMBER => Ok(Self),
             other => Err(de::Error::custom(format_args!(
-                "a conversation of version {other}, and only version {} is known",
+                "the conversation has version {other}; only version {} is supported",
                 Self::NUMBER
             ))),
         }

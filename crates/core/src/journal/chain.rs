@@ -41,14 +41,14 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// A record is missing or duplicated.
-    #[error("record {found} stands where record {expected} should be")]
+    #[error("expected event {expected}, found event {found}")]
     Gap { expected: Seq, found: Seq },
     /// This record, or one before it, was altered.
-    #[error("record {0} does not match its hash")]
+    #[error("event {0} does not match its hash")]
     Altered(Seq),
     /// A newer program wrote the record.
     #[error(
-        "record {seq} is of kind `{kind}`, version {version}, which this program does not know"
+        "event {seq} has kind `{kind}`, version {version}, which this version of Segno does not know"
     )]
     Unknown {
         seq: Seq,
@@ -56,7 +56,7 @@ pub enum Broken {
         version: u16,
     },
     /// The record has the right hash but cannot be decoded.
-    #[error("record {seq} cannot be read: {reason}")]
+    #[error("event {seq} cannot be read: {reason}")]
     Unreadable { seq: Seq, reason: String },
 }
 

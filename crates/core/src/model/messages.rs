@@ -52,7 +52,7 @@ fn text(parts: &[Part], losses: &mut Losses) -> String {
             Part::Image { media_type, .. } => {
                 losses.add(Loss::Image);
                 Part::Text {
-                    text: format!("[a picture ({media_type}) that is not shown here]"),
+                    text: format!("[image ({media_type}) not shown]"),
                 }
             }
             other => other.clone(),

@@ -41,7 +41,7 @@ pub struct NoteId {
 /// The text is not a note id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "memos are called d1, e2, f3 or t4: a letter for decision, error, feedback or todo, and a number"
+    "a note id is a letter for decision, error, feedback or todo, and a number: d1, e2, f3 or t4"
 )]
 pub struct InvalidNoteId;
 

@@ -23,7 +23,7 @@ words! {
     /// Who wrote a note, ordered by trust: an earlier source takes precedence.
     Source {
         #[serde(rename = "person")]
-        User = "person",
+        User = "user",
         /// The agent, explicitly.
         Agent = "agent",
         /// The CLI agent, in a format of its own: a todo list, a failed tool.

@@ -200,6 +200,6 @@ mod tests {
     #[test]
     fn exchange_outside_a_chat_is_refused() {
         let error = folded(&[ended(0, Ending::EndTurn)]).unwrap_err();
-        assert!(error.reason.contains("no chat"));
+        assert!(error.reason.contains("not a chat"));
     }
 }

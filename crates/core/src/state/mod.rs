@@ -239,7 +239,7 @@ impl Question {
 
 /// An event that cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("record {seq} ({kind}) cannot follow what came before it: {reason}")]
+#[error("event {seq} ({kind}) cannot follow the events before it: {reason}")]
 pub struct IllegalEvent {
     pub seq: Seq,
     pub kind: &'static str,
@@ -324,11 +324,11 @@ impl State {
             reason,
         };
         if self.created.is_none() != matches!(entry.event, Event::SessionCreated(_)) {
-            return Err(illegal("a session is created once, and first".into()));
+            return Err(illegal("only the first event creates the session".into()));
         }
         if let Event::SessionMoved(_) = &entry.event {
             if entry.run <= self.run {
-                return Err(illegal("a session is moved between runs".into()));
+                return Err(illegal("a session can only be moved between runs".into()));
             }
         } else if is_allowed_between_runs(&entry.event) && entry.run > self.run {
             // Such an event has a run number of its own.
@@ -339,35 +339,42 @@ impl State {
             }
         } else if entry.run != self.run && self.created.is_some() {
             return Err(illegal(format!(
-                "run {} is not run {}",
+                "the event is of run {}, the current run is {}",
                 entry.run, self.run
             )));
         }
         if matches!(entry.event, Event::RunLost(_))
             && (entry.run == self.run || self.status != Status::Running)
         {
-            return Err(illegal("a run is found lost once, by others".into()));
+            return Err(illegal(
+                "only a later run can report a run as lost, and only once".into(),
+            ));
         }
         if matches!(entry.event, Event::SessionForked(_)) && entry.seq != Seq(3) {
-            return Err(illegal("a session is copied when it begins".into()));
+            return Err(illegal(
+                "a fork can only be recorded at the start of a session".into(),
+            ));
         }
         if let Event::RunEnded(event) = &entry.event
             && !self.status.may_become(event.status)
         {
             return Err(illegal(format!(
-                "{} cannot become {}",
+                "status {} cannot become {}",
                 self.status, event.status
             )));
         }
         if let Event::QuestionAnswered(event) = &entry.event
             && !self.questions.contains_key(&event.path)
         {
-            return Err(illegal(format!("nothing was asked at {}", event.path)));
+            return Err(illegal(format!(
+                "there is no open question at {}",
+                event.path
+            )));
         }
         if let Event::ExchangeEnded(_) | Event::ChatCleared(_) = &entry.event
             && self.chat.is_none()
         {
-            return Err(illegal("the session is no chat".into()));
+            return Err(illegal("the session is not a chat".into()));
         }
         // Only time within a run counts as active; time between runs does not.
         if entry.run == self.run {

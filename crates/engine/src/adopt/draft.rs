@@ -22,7 +22,7 @@ use crate::{journal, start, steps};
 use segno_spec as spec;
 
 /// The prompt of the step if the conversation has no readable first message.
-const CONTINUE_PROMPT: &str = "Go on with the conversation.";
+const CONTINUE_PROMPT: &str = "Continue the conversation.";
 
 /// The variable with the user's first message.
 const TASK: &str = "task";
@@ -54,7 +54,7 @@ impl Draft {
         // P12: the task becomes a variable, and a later run must use the same text.
         let task = env.redactor.redact(prompt).into_owned();
         let text = text(program);
-        let workflow = spec::parse(&text).expect("a spec that is made here can be read");
+        let workflow = spec::parse(&text).expect("a generated spec is valid");
         let agent = &workflow.agents[program.as_str()];
         let words = [
             program.as_str(),

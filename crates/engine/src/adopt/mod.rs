@@ -113,14 +113,14 @@ pub async fn adopt(env: &Env, request: Request) -> Result<Adopted, Error> {
     let program = request.program;
     let nowhere = || Error::ClientUnavailable {
         provider: program.as_str(),
-        reason: "nobody knows where its transcripts are".to_owned(),
+        reason: "the location of its transcripts is unknown".to_owned(),
     };
     let transcripts = env.drivers.transcripts(program).ok_or_else(nowhere)?;
     let transcript = open(&*transcripts, &request).await?;
     let about = transcript.info().clone();
     let native = about.id.clone().ok_or_else(|| Error::Unreadable {
         path: request.file.clone(),
-        reason: "neither the file nor its name tells which conversation it is".to_owned(),
+        reason: "neither the file nor its name has a conversation id".to_owned(),
     })?;
     let adoption = Adoption {
         env,
@@ -188,7 +188,7 @@ impl Adoption<'_> {
             .any(|trashed| trashed.session == self.session)
         {
             let reason = format!(
-                "its session is in the trash; `segno sessions restore {}` has it back",
+                "its session is in the trash; `segno sessions restore {}` restores it",
                 self.session
             );
             return Ok(self.result(None, Outcome::Skipped(reason), Tally::default()));
@@ -202,7 +202,7 @@ impl Adoption<'_> {
             None => Arc::new(KnownConversations::collect(self.env).await?),
         };
         if let Some(name) = own.0.get(&(self.request.program, self.native.clone())) {
-            let reason = format!("it is a conversation of session {name}");
+            let reason = format!("it is a conversation of session `{name}`");
             return Ok(self.result(None, Outcome::Skipped(reason), Tally::default()));
         }
         if self.request.effect == Effect::DryRun {
@@ -263,11 +263,11 @@ impl Adoption<'_> {
             Err(reason) => return left(reason),
         };
         if transcript.info().length < known.bytes {
-            return left("the file is shorter than what its session has of it".to_owned());
+            return left("the file is shorter than the part that its session has".to_owned());
         }
         let same = transcript.digest(known.bytes).await;
         if same.map_err(|error| unreadable(self.request, &error))? != known.digest {
-            return left("what its session has of it was changed in the file".to_owned());
+            return left("the part that its session has was changed in the file".to_owned());
         }
         let whole = transcript.info().length == known.bytes;
         let mut tally = Tally::default();
@@ -288,9 +288,7 @@ impl Adoption<'_> {
         let lease = match lease::acquire(self.env, summary).await {
             Err(Error::LeaseHeld { owner, .. }) => {
                 let (pid, host) = (owner.pid, owner.host);
-                return left(format!(
-                    "process {pid} on {host} is at work with its session"
-                ));
+                return left(format!("process {pid} on {host} is running its session"));
             }
             lease => lease?,
         };
@@ -303,7 +301,7 @@ impl Adoption<'_> {
                 // Nothing was appended, or the next call continues where this one stopped.
                 let _ = self.env.store.release(self.session, lease.run).await;
                 refused?;
-                left("someone else brought its session up to date in the same moment".to_owned())
+                left("another process updated its session at the same time".to_owned())
             }
         }
     }
@@ -355,7 +353,7 @@ impl Adoption<'_> {
         }
         .await;
         drop(journal);
-        scribe.await.expect("a pen writes until it is dropped");
+        scribe.await.expect("the writer runs until it is dropped");
         written
     }
 
@@ -387,14 +385,16 @@ impl Adoption<'_> {
 fn adopted_part(state: &State, summary: &Summary) -> Result<state::ImportedTranscript, String> {
     let name = &summary.name;
     let Some(adopted) = state.imported.clone() else {
-        return Err(format!("session {name} was not made of a transcript"));
+        return Err(format!(
+            "session `{name}` was not imported from a transcript"
+        ));
     };
     if !state.status.is_resumable() {
-        return Err(format!("its session {name} is {}", state.status));
+        return Err(format!("its session `{name}` is {}", state.status));
     }
     if adopted.run != state.run {
         return Err(format!(
-            "its session {name} went on with Segno since it was adopted"
+            "its session `{name}` was resumed with Segno after the import"
         ));
     }
     Ok(adopted)

@@ -158,7 +158,7 @@ impl Conversation {
     /// Records tool calls as pending.
     fn add_pending(&mut self, step: &Path, calls: &[ToolCall]) {
         for call in calls {
-            let mut shape = serde_json::to_value(call).expect("calls are plain data");
+            let mut shape = serde_json::to_value(call).expect("calls serialize to JSON");
             shape["step"] = Value::from(step.to_string());
             self.pending
                 .insert((step.to_string(), call.id.clone()), shape);

@@ -177,7 +177,7 @@ fn add_derived(
 }
 
 fn pretty(value: &impl Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(value).expect("it is plain data");
+    let mut text = serde_json::to_vec_pretty(value).expect("the value serializes to JSON");
     text.push(b'\n');
     text
 }

@@ -55,7 +55,7 @@ pub async fn import_session(
     }
     let incoming = incoming::read(env, &arrival.from)?;
     let Some(bundle) = &incoming.bundle else {
-        let reason = format!("it has no {}: it is no session", names::SESSION);
+        let reason = format!("it has no {}, so it is not a session", names::SESSION);
         return Err(refuse(&arrival.from, reason));
     };
     let session = bundle.header.session;

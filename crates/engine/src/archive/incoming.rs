@@ -72,7 +72,7 @@ pub(super) fn part(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(&error)),
         Ok(facts) if !facts.is_file() => {
-            return Err(refuse(from, format!("{name}: it is not a regular file")));
+            return Err(refuse(from, format!("{name} is not a regular file")));
         }
         Ok(_) => {}
     }
@@ -90,7 +90,10 @@ fn read_own(env: &Env, from: &Path, section: SegnoSection) -> Result<Incoming, E
         .environment
         .retain(|name, _| is_plain_variable(name));
     let Some(archive) = files.get(names::WORKSPACE).copied() else {
-        return Err(refuse(from, format!("{} is not in it", names::WORKSPACE)));
+        return Err(refuse(
+            from,
+            format!("its manifest does not list {}", names::WORKSPACE),
+        ));
     };
     let mut incoming = Incoming {
         bundle: None,
@@ -138,7 +141,7 @@ fn check_transcript_limits(from: &Path, files: &BTreeMap<String, Part>) -> Resul
     }
     if count > MAX_TRANSCRIPTS || total > bundle::LONGEST {
         let reason = format!(
-            "{} has {count} files of {total} bytes, more than {MAX_TRANSCRIPTS} or {}",
+            "{} has {count} files with {total} bytes; the limits are {MAX_TRANSCRIPTS} files and {} bytes",
             names::CONVERSATIONS,
             bundle::LONGEST
         );
@@ -160,7 +163,7 @@ fn check_transcripts_belong(from: &Path, incoming: &Incoming) -> Result<(), Erro
         };
         if had.and_then(|had| had.get(piece.id)) != Some(&piece.program) {
             let name = names::of_conversation(attachment_name).unwrap_or_default();
-            let reason = format!("{name} is of no conversation of the session");
+            let reason = format!("{name} does not belong to a conversation of the session");
             return Err(refuse(from, reason));
         }
     }

@@ -86,8 +86,10 @@ pub(super) fn write(
         }),
         segno: &section,
     };
-    let text = serde_json::to_string_pretty(&manifest_json).expect("a cover is plain data");
-    let open = text.strip_suffix("\n}").expect("it ends as objects do");
+    let text = serde_json::to_string_pretty(&manifest_json).expect("a manifest serializes to JSON");
+    let open = text
+        .strip_suffix("\n}")
+        .expect("serialized objects end with a brace");
     format!("{open}{}", tail(&Digest::of(open.as_bytes())))
 }
 
@@ -153,7 +155,7 @@ pub(super) fn read(place: &Path, bytes: &[u8]) -> Result<Read, Error> {
     let section: SegnoSection = serde_json::from_value(value["segno"].clone())
         .map_err(|error| refuse(error.to_string()))?;
     match section.files.keys().find(|name| !is_known(name)) {
-        Some(name) => Err(refuse(format!("`{name}` is no file of a checkpoint"))),
+        Some(name) => Err(refuse(format!("`{name}` is not a file of a checkpoint"))),
         None => Ok(Read::Ours(Box::new(section))),
     }
 }

@@ -10,10 +10,10 @@ use segno_core::session::Kind as Sort;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No agent was named.
-    #[error("it is not said who is spoken to")]
+    #[error("no agent is set for the chat")]
     NoAgent,
     /// The named agent is unknown.
-    #[error("there is no agent `{agent}`{}", among(.place.as_deref(), .known))]
+    #[error("unknown agent `{agent}`{}", among(.place.as_deref(), .known))]
     UnknownAgent {
         agent: String,
         /// The spec, if one names the agents.
@@ -27,21 +27,21 @@ pub enum Error {
     #[error("the message is empty")]
     Empty,
     #[error(
-        "the message has {bytes} bytes, and at most {} are taken at once",
+        "the message has {bytes} bytes; the limit is {}",
         super::MAX_MESSAGE_BYTES
     )]
     TooLong { bytes: u64 },
     /// The session is no chat.
-    #[error("session {name} is no chat but of kind {kind}")]
+    #[error("session `{name}` is not a chat; its kind is {kind}")]
     NotAChat { name: Name, kind: Sort },
     /// There is no chat to resume.
-    #[error("no chat in {} can go on", .workspace.display())]
+    #[error("no chat in {} can be resumed", .workspace.display())]
     NoChatHere { workspace: PathBuf },
 }
 
 fn among(place: Option<&Path>, agents: &[String]) -> String {
     place.map_or(String::new(), |place| {
-        format!(" in {}, which has {}", place.display(), agents.join(", "))
+        format!(" in {}; it has {}", place.display(), agents.join(", "))
     })
 }
 
@@ -66,16 +66,16 @@ impl Diagnose for Error {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Error::NoAgent => "`--agent claude`, `--agent codex`, or `--spec FILE` with agents of your own; `agent` or `spec` in the section `[chat]` of config.toml names one for good".into(),
+            Error::NoAgent => "use `--agent claude`, `--agent codex`, or `--spec FILE` with your own agents; set `agent` or `spec` in section `[chat]` of config.toml for a default".into(),
             Error::UnknownAgent { known, .. } if known.is_empty() => {
-                "`--agent claude` and `--agent codex` need no spec; others are named in one: `--spec FILE`".into()
+                "`--agent claude` and `--agent codex` need no spec; define other agents in one and use `--spec FILE`".into()
             }
-            Error::UnknownAgent { .. } | Error::AmbiguousAgent { .. } => "`--agent NAME` names one of them".into(),
-            Error::Empty => "say something: `segno chat \"...\"`".into(),
-            Error::TooLong { .. } => "put it into a file in this folder, and name the file".into(),
-            Error::NotAChat { name, .. } => format!("`segno resume {name}` goes on with it"),
+            Error::UnknownAgent { .. } | Error::AmbiguousAgent { .. } => "choose one with `--agent NAME`".into(),
+            Error::Empty => "write a message: `segno chat \"...\"`".into(),
+            Error::TooLong { .. } => "put the text into a file in this folder, and refer to the file".into(),
+            Error::NotAChat { name, .. } => format!("`segno resume {name}` continues it"),
             Error::NoChatHere { .. } => {
-                "`segno sessions list --all` shows those of other folders, and those that expired".into()
+                "`segno sessions list --all` also lists the chats of other folders and expired ones".into()
             }
         })
     }

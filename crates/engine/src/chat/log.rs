@@ -21,7 +21,7 @@ use crate::{history, journal, steps};
 const MAX_BYTES: usize = 8 << 20;
 
 /// Follows a message that has no complete answer.
-const INTERRUPTED: &str = "(The answer to this message was broken off here.)";
+const INTERRUPTED: &str = "(The answer to this message was interrupted here.)";
 
 /// The conversation of a chat.
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Log {
         .await?;
         let mut log = Self::default();
         if left_out > 0 {
-            let text = format!("({left_out} earlier messages are left out.)");
+            let text = format!("({left_out} earlier messages are omitted.)");
             log.entries.push(segno_note(text));
         }
         for item in items {

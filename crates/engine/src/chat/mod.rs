@@ -97,7 +97,7 @@ pub(crate) fn validate_message(
     let clean = env.redactor.redact(message).into_owned();
     if clean != message {
         observer
-            .notice("what looks like a secret in the message was replaced by a placeholder; hand secrets to agents through the environment");
+            .notice("a likely secret in the message was replaced by a placeholder; pass secrets to agents through the environment");
     }
     Ok(clean)
 }
@@ -226,7 +226,7 @@ async fn prepare(
         .clone()
         .ok_or_else(|| Failure::InvalidJournal {
             session: summary.id,
-            reason: "it is a chat that was never opened".to_owned(),
+            reason: "the chat has no opening event".to_owned(),
         })?;
     let (path, message, audience) = choose(&chat);
     let genesis = Head::genesis(summary.id);

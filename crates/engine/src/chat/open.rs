@@ -77,7 +77,7 @@ impl ChatAgent {
         match self {
             Self::Program(program) => {
                 let text = chat_spec(*program);
-                let workflow = spec::parse(&text).expect("a spec that is made here can be read");
+                let workflow = spec::parse(&text).expect("a generated spec is valid");
                 Ok((text, workflow, PathBuf::new(), program.to_string()))
             }
             Self::Spec { file, agent } => {

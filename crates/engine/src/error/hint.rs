@@ -13,59 +13,59 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
             Error::Snapshot(error) => return error.hint(),
             Error::Worktree(error) => return error.hint(),
             Error::InvalidPlan { .. } => {
-                "a task is a line `- [ ] T2: TITLE (after T1)`; nothing was begun".into()
+                "write each task as `- [ ] T2: TITLE (after T1)`; nothing was started".into()
             }
             Error::Remote(error) => return error.hint(),
             Error::Chat(error) => return error.hint(),
             Error::NoRemote => {
-                "set `url` in the section `[storage]` of config.toml: `s3://BUCKET/PREFIX` or `file:///FOLDER`"
+                "set `url` in section `[storage]` of config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`"
                     .into()
             }
-            Error::NotInRemote { .. } => "`segno checkpoint list --remote` shows what is there".into(),
+            Error::NotInRemote { .. } => "`segno checkpoint list --remote` lists the checkpoints of the remote".into(),
             Error::NoSuchCheckpoint { reference } if reference.contains('/') => {
-                "`segno checkpoint list --all` shows them all; `--before` names a step".into()
+                "`segno checkpoint list --all` lists all checkpoints; use `--before` to name a step".into()
             }
-            Error::NoSuchCheckpoint { .. } => "`segno checkpoint list --all` shows them all".into(),
-            Error::AmbiguousCheckpoint { .. } => "give more of the id".into(),
+            Error::NoSuchCheckpoint { .. } => "`segno checkpoint list --all` lists all checkpoints".into(),
+            Error::AmbiguousCheckpoint { .. } => "give more characters of the id".into(),
             Error::UntrustedTarget { workspace, .. } => format!(
-                "`--into FOLDER` puts them there; `--trust` puts them into {workspace}, as it says"
+                "use `--into FOLDER` to choose the folder, or `--trust` to restore into {workspace}"
             ),
             Error::RestoreWhileRunning { name, .. } => {
                 format!(
-                    "stop it first, or restore elsewhere with `--into FOLDER`: `segno cancel {name}`"
+                    "restore into another folder with `--into FOLDER`, or cancel the session first: `segno cancel {name}`"
                 )
             }
             Error::InvalidCheckpointFolder { .. } => {
-                "export the checkpoint again, and compare the two if this one was carried".into()
+                "export the checkpoint again; if this folder was transferred, compare the two".into()
             }
-            Error::WriteFailed { .. } => "`--to FOLDER` names another place".into(),
+            Error::WriteFailed { .. } => "use `--to FOLDER` to write to another folder".into(),
             Error::Variables { problems, .. } => return problems.hint(),
             Error::Template { error, .. } => return error.hint(),
-            Error::NoSuchSession { .. } => "`segno sessions list --all` shows them all".into(),
-            Error::Ambiguous { .. } => "give more of the id, or the whole name".into(),
-            Error::NoRunningSession { .. } => "`segno status` shows what is running".into(),
+            Error::NoSuchSession { .. } => "`segno sessions list --all` lists all sessions".into(),
+            Error::Ambiguous { .. } => "give more characters of the id, or the full name".into(),
+            Error::NoRunningSession { .. } => "`segno status` shows the running sessions".into(),
             Error::NotRunning { name, status } if status.is_resumable() => {
-                format!("`segno resume {name}` goes on with it")
+                format!("`segno resume {name}` continues it")
             }
             Error::NothingToResume { .. } | Error::NoSessionInFolder { .. } => {
-                "`segno sessions list --all` shows those of other folders".into()
+                "`segno sessions list --all` lists the sessions of all folders".into()
             }
             Error::LeaseHeld { name, .. } => {
-                format!("`segno logs -f {name}` watches it, `segno cancel {name}` ends it")
+                format!("`segno logs -f {name}` follows it, `segno cancel {name}` cancels it")
             }
             Error::SessionEnded { name, .. } => format!(
-                "`segno sessions fork {name}` makes a copy that goes on; `segno run` starts anew"
+                "`segno sessions fork {name}` makes a copy that can be resumed; `segno run` starts a new session"
             ),
             Error::NoSuchStep { name, .. } => {
-                format!("`segno sessions show {name} --all` shows every step that was begun")
+                format!("`segno sessions show {name} --all` lists every started step")
             }
-            Error::DeleteWhileRunning { name, .. } => format!("`segno cancel {name}` ends it first"),
+            Error::DeleteWhileRunning { name, .. } => format!("cancel it first: `segno cancel {name}`"),
             Error::InTrash { name, .. } => {
-                format!("`segno sessions restore {name}` brings it back")
+                format!("`segno sessions restore {name}` restores it")
             }
-            Error::NotInTrash { .. } => "`segno sessions trash` shows what is in it".into(),
+            Error::NotInTrash { .. } => "`segno sessions trash` lists the sessions in the trash".into(),
             Error::InvalidSessionFile { .. } => {
-                "export it again, and compare the two files if this one was carried".into()
+                "export the session again; if this file was transferred, compare the two".into()
             }
             Error::SessionExists {
                 session,
@@ -74,107 +74,107 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
                 ..
             } => match relation {
                 Relation::Behind => format!(
-                    "`segno sessions delete {session} --now`, then import again: the file has all of it"
+                    "run `segno sessions delete {session} --now`, then import again: the file has all of its events"
                 ),
                 Relation::InTrash => format!(
-                    "`segno sessions restore {session}`, or `segno sessions delete {session} --now` and import again"
+                    "run `segno sessions restore {session}`, or `segno sessions delete {session} --now` and import again"
                 ),
                 Relation::Same | Relation::Ahead => {
-                    format!("there is nothing to import; `segno sessions show {name}` shows it")
+                    format!("nothing needs to be imported; `segno sessions show {name}` shows the session")
                 }
                 Relation::Diverged => return None,
             },
             Error::Step { name, error, .. } if !error.kind.is_transient() => {
                 format!(
-                    "mend the cause, then `segno resume {name}`: finished steps are not run again"
+                    "fix the cause, then `segno resume {name}`: finished steps do not run again"
                 )
             }
             Error::Step { name, .. } => {
-                format!("`segno resume {name}` tries again from this step on")
+                format!("`segno resume {name}` retries from this step")
             }
             Error::Stopped { status, name, .. } if status.is_resumable() => {
-                format!("`segno resume {name}` goes on")
+                format!("`segno resume {name}` continues the session")
             }
             Error::NoKey { variable, .. } => format!(
-                "set `{variable}`; keys are never read from a spec, so that they are never written down"
+                "set `{variable}`; Segno never reads keys from a spec, so that they are not stored"
             ),
             Error::NoSecret { .. } => {
-                "set it; secrets are never read from a spec, so that they are never written down"
+                "set it; Segno never reads secrets from a spec, so that they are not stored"
                     .into()
             }
             Error::NoPrice { model } => format!(
-                "say it in config.toml, in dollars for a million tokens: `[prices.\"{model}\"]`, `input = 3`, `output = 15`; or limit `max_tokens`"
+                "set it in config.toml, in dollars per million tokens: `[prices.\"{model}\"]`, `input = 3`, `output = 15`; or limit `max_tokens` instead"
             ),
             Error::McpServerFailed { .. } => {
-                "start it by hand to see what it says; nothing was begun and nothing was paid for"
+                "start the server by hand to see its output; nothing was started and nothing was charged"
                     .into()
             }
             Error::WaitingForHuman { name, path, .. } => format!(
                 "answer with `segno answer {name} --step {path} TEXT`, then `segno resume {name}`"
             ),
             Error::AnswerTimeout { name, .. } => {
-                format!("`segno answer {name} TEXT` still counts; then `segno resume {name}`")
+                format!("you can still answer with `segno answer {name} TEXT`, then `segno resume {name}`")
             }
             Error::AmbiguousQuestion { name, .. } => {
-                format!("say which with `segno answer {name} --step STEP TEXT`")
+                format!("choose one with `segno answer {name} --step STEP TEXT`")
             }
             Error::NoOpenQuestion { name, .. } => {
-                format!("`segno sessions show {name}` tells where it stands")
+                format!("`segno sessions show {name}` shows its state")
             }
             Error::UnusableAnswer { name, .. }
             | Error::TooManyVisits { name, .. }
             | Error::InvalidInput { name, .. } => format!(
-                "mend the prompt or the spec, then `segno resume {name}`: finished steps are not run again"
+                "fix the prompt or the spec, then `segno resume {name}`: finished steps do not run again"
             ),
             Error::BelowScore { name, .. } => format!(
                 "raise `max_iters` or lower `min_score` in the spec, then `segno resume {name}`"
             ),
             Error::Budget { name, what, .. } => format!(
-                "raise `{what}` in the spec, then `segno resume {name}`: nothing that was done is done again"
+                "raise `{what}` in the spec, then `segno resume {name}`: finished steps do not run again"
             ),
-            Error::DiskFull { name } => format!("make room, then `segno resume {name}`"),
+            Error::DiskFull { name } => format!("free disk space, then `segno resume {name}`"),
             Error::UnknownOutcome { name, .. } => {
-                format!("look whether it did; `segno resume {name} --in-flight repeat` asks again")
+                format!("check whether it took effect; `segno resume {name} --in-flight repeat` runs it again")
             }
             Error::SpecChanged { name, .. } => format!(
-                "`segno resume {name} --on-change warn|rerun|pinned` says what to do about it"
+                "choose what happens with `segno resume {name} --on-change warn|rerun|pinned`"
             ),
             Error::ContextFull { name, .. } => format!(
-                "`segno resume {name}` goes on in a fresh conversation that is told what was done"
+                "`segno resume {name}` continues in a new conversation with a resume context"
             ),
             Error::Suspended { name, why, .. } => hint_for_rate_limit(name, *why),
             Error::WorkspaceDrifted { name, .. } => format!(
-                "`segno resume {name} --on-drift warn` goes on; the agent is told what is there"
+                "`segno resume {name} --on-drift warn` continues and tells the agent the current state"
             ),
             Error::NoSuchAgent { .. } => {
-                "name `claude`, `codex`, or an agent of the spec".into()
+                "use `claude`, `codex`, or an agent of the spec".into()
             }
             Error::NoSuchNote { name, standing, .. } if standing.is_empty() => {
-                format!("`segno note list {name} --all` shows every memo")
+                format!("`segno note list {name} --all` lists all notes")
             }
             Error::NoSuchNote { standing, .. } => {
                 let standing: Vec<String> = standing.iter().map(ToString::to_string).collect();
-                format!("these hold: {}", standing.join(", "))
+                format!("current notes: {}", standing.join(", "))
             }
             Error::NoteNotEditable { note } => {
-                format!("write one of your own that says otherwise, or ask a person: `segno note correct {note}`")
+                format!("write a new note that corrects it, or ask the user to run `segno note correct {note}`")
             }
-            Error::ResumeContextTooLong { .. } => "leave out what the agent can find in the files".into(),
-            Error::InvalidNote { .. } => "say what happened, in a sentence or two".into(),
-            Error::OptionWithoutEffect { name, .. } => format!("`segno resume {name}` goes on without it"),
+            Error::ResumeContextTooLong { .. } => "shorten it; omit what the agent can find in the files".into(),
+            Error::InvalidNote { .. } => "describe what happened in one or two sentences".into(),
+            Error::OptionWithoutEffect { name, .. } => format!("`segno resume {name}` resumes without the option"),
             Error::CheckpointOfOtherSession { name, .. } => {
-                format!("`segno checkpoint list {name}` shows those of this session")
+                format!("`segno checkpoint list {name}` lists the checkpoints of this session")
             }
-            Error::FolderTaken { .. } => "name another one: `--into FOLDER`".into(),
+            Error::FolderTaken { .. } => "choose another folder: `--into FOLDER`".into(),
             Error::WorkspaceMissing { name, .. } => format!(
-                "if it was moved, `segno sessions move {name} FOLDER` says where to; nothing was begun"
+                "if you moved it, run `segno sessions move {name} FOLDER`; nothing was started"
             ),
-            Error::InvalidFolder { .. } => "name a folder that is there, or make it first".into(),
+            Error::InvalidFolder { .. } => "use an existing folder, or create it first".into(),
             Error::ArtifactExists { .. } => {
-                "move it away, or run with `--force` or another `--out`".into()
+                "move the file away, or run with `--force` or another `--out`".into()
             }
             Error::InvalidJournal { .. } | Error::InvalidStoredSpec { .. } => {
-                "`segno doctor` names everything that is damaged".into()
+                "`segno doctor` lists all damage".into()
             }
             _ => return None,
         })
@@ -183,7 +183,7 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
 /// The hint for a rate limit that the run does not wait for.
 fn hint_for_rate_limit(name: &Name, why: NoWaitReason) -> String {
     let resume = format!(
-        "`segno resume {name}` goes on when the time has come, `--on-limit ask` asks at once"
+        "after that, `segno resume {name}` continues; `--on-limit ask` sends a request now"
     );
     match why {
         NoWaitReason::MaxWait(_) => format!("{resume}; or raise `max_wait_s` in the spec"),

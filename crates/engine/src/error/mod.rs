@@ -40,7 +40,7 @@ pub enum Error {
     #[error(transparent)]
     Worktree(#[from] worktree::Error),
     /// A plan is inconsistent; no task was started.
-    #[error("{place} is not a plan that can be worked on: {}", join_shown(.problems.iter()))]
+    #[error("{place} is not a valid plan: {}", join_shown(.problems.iter()))]
     InvalidPlan {
         /// The file or source of the plan, for the message.
         place: String,
@@ -53,31 +53,31 @@ pub enum Error {
     #[error(transparent)]
     Chat(#[from] chat::Error),
     /// No remote is configured.
-    #[error("no storage is set for checkpoints")]
+    #[error("no remote is configured for checkpoints")]
     NoRemote,
-    #[error("storage {place} has no checkpoint or session `{reference}`")]
+    #[error("remote {place} has no checkpoint or session `{reference}`")]
     NotInRemote {
         /// The URL of the remote.
         place: String,
         reference: String,
     },
-    #[error("there is no checkpoint `{reference}`")]
+    #[error("no checkpoint matches `{reference}`")]
     NoSuchCheckpoint { reference: String },
-    #[error("`{reference}` may mean {}", join_shown(.candidates.iter()))]
+    #[error("`{reference}` matches several checkpoints: {}", join_shown(.candidates.iter()))]
     AmbiguousCheckpoint {
         reference: String,
         candidates: Vec<CheckpointId>,
     },
     /// The checkpoint was imported or pulled. Its recorded workspace is not trusted as the restore
     /// target.
-    #[error("checkpoint {checkpoint} came from {origin}: it does not decide where its files go")]
+    #[error("checkpoint {checkpoint} comes from {origin}; choose the folder to restore it into")]
     UntrustedTarget {
         checkpoint: CheckpointId,
         origin: String,
         /// The folder that the checkpoint records.
         workspace: String,
     },
-    #[error("session {name} ({session}) is being run: its files cannot be replaced under it")]
+    #[error("session `{name}` ({session}) is running; its files cannot be replaced")]
     RestoreWhileRunning { session: SessionId, name: Name },
     /// A folder is not an exported checkpoint, or was changed since the export.
     #[error("{} cannot be imported: {reason}", .place.display())]
@@ -94,7 +94,7 @@ pub enum Error {
         #[source]
         problems: spec::Problems,
     },
-    #[error("{} cannot be run: its inputs do not fit", .path.display())]
+    #[error("{} cannot run: its inputs are not valid", .path.display())]
     Variables {
         path: PathBuf,
         #[source]
@@ -108,23 +108,23 @@ pub enum Error {
         place: String,
         error: template::Error,
     },
-    #[error("no session is called `{reference}`")]
+    #[error("no session matches `{reference}`")]
     NoSuchSession { reference: String },
-    #[error("`{reference}` may mean {}", join_shown(.candidates.iter().map(|(id, name)| format!("{name} ({id})"))))]
+    #[error("`{reference}` matches several sessions: {}", join_shown(.candidates.iter().map(|(id, name)| format!("{name} ({id})"))))]
     Ambiguous {
         reference: String,
         candidates: Vec<(SessionId, Name)>,
     },
     #[error("no session in {} can be resumed", .workspace.display())]
     NothingToResume { workspace: PathBuf },
-    #[error("no session is being run in {}", .workspace.display())]
+    #[error("no session is running in {}", .workspace.display())]
     NoRunningSession { workspace: PathBuf },
-    #[error("session {name} is not being run: it is {status}")]
+    #[error("session `{name}` is not running; it is {status}")]
     NotRunning { name: Name, status: Status },
     #[error("no session was started in {}", .workspace.display())]
     NoSessionInFolder { workspace: PathBuf },
     /// Another run holds the lease.
-    #[error("session {name} ({session}) is being run by process {} on {} since {since}, until {until} unless renewed", .owner.pid, .owner.host)]
+    #[error("session `{name}` ({session}) is running in process {} on {} since {since}; its lease ends at {until} unless renewed", .owner.pid, .owner.host)]
     LeaseHeld {
         session: SessionId,
         name: Name,
@@ -133,19 +133,19 @@ pub enum Error {
         until: Timestamp,
     },
     /// The session has a final status and cannot be resumed.
-    #[error("session {name} ({session}) is {status}: it is over")]
+    #[error("session `{name}` ({session}) is {status}; fork it to continue from it")]
     SessionEnded {
         session: SessionId,
         name: Name,
         status: Status,
     },
-    #[error("session {name} ({session}) is being run and cannot be deleted")]
+    #[error("session `{name}` ({session}) is running and cannot be deleted")]
     DeleteWhileRunning { session: SessionId, name: Name },
-    #[error("session {name} ({session}) is in the trash")]
+    #[error("session `{name}` ({session}) is in the trash")]
     InTrash { session: SessionId, name: Name },
-    #[error("nothing in the trash is called `{reference}`")]
+    #[error("no session in the trash matches `{reference}`")]
     NotInTrash { reference: String },
-    #[error("session {name} has no step `{step}`{}", did_you_mean(.near))]
+    #[error("session `{name}` has no step `{step}`{}", did_you_mean(.near))]
     NoSuchStep {
         name: Name,
         step: String,
@@ -154,10 +154,10 @@ pub enum Error {
     },
     #[error("{place} cannot be imported: {error}")]
     InvalidSessionFile { place: String, error: bundle::Error },
-    #[error("session {name} cannot be exported: {error}")]
+    #[error("session `{name}` cannot be exported: {error}")]
     ExportFailed { name: Name, error: bundle::Error },
     /// An import found a session with the same id.
-    #[error("session {name} ({session}) {}", relation_text(*.relation, *.here, *.there))]
+    #[error("session `{name}` ({session}) {}", relation_text(*.relation, *.here, *.there))]
     SessionExists {
         session: SessionId,
         name: Name,
@@ -177,19 +177,19 @@ pub enum Error {
         attempts: u32,
         error: Box<agent::Error>,
     },
-    #[error("provider `{provider}` wants a key, and `{variable}` is not set")]
+    #[error("provider `{provider}` needs an API key, but `{variable}` is not set")]
     NoKey {
         provider: &'static str,
         /// The environment variable that should have the key.
         variable: &'static str,
     },
     /// The HTTP client for a provider cannot be built.
-    #[error("provider `{provider}` cannot be spoken to from this machine: {reason}")]
+    #[error("provider `{provider}` cannot be used on this machine: {reason}")]
     ClientUnavailable {
         provider: &'static str,
         reason: String,
     },
-    #[error("secret `{name}` is needed, and {place}")]
+    #[error("secret `{name}` is missing: {place}")]
     NoSecret { name: String, place: String },
     #[error("MCP server `{id}` cannot be used: {reason}")]
     McpServerFailed { id: String, reason: String },
@@ -197,14 +197,14 @@ pub enum Error {
     #[error("service `{id}` cannot be used: {reason}")]
     ServiceBlocked { id: String, reason: String },
     /// A cost budget is set, but the price of a model is unknown.
-    #[error("`max_cost_usd` cannot be kept: the price of model `{model}` is not known")]
+    #[error("`max_cost_usd` cannot be enforced: the price of model `{model}` is unknown")]
     NoPrice { model: String },
     /// The step was not started because a concurrent step failed. The error of that step is the one
     /// reported.
-    #[error("not begun, because something beside it failed")]
+    #[error("not started: a concurrent step failed")]
     ConcurrentStepFailed,
     /// An agent's answer has no usable form, for example no JSON that fits the schema.
-    #[error("step {path} (agent `{agent}`) gave no answer that can be used{}: {reason}", times_asked(*.times))]
+    #[error("step {path} (agent `{agent}`) gave no usable answer{}: {reason}", times_asked(*.times))]
     UnusableAnswer {
         name: Name,
         path: Path,
@@ -215,7 +215,7 @@ pub enum Error {
     },
     /// The prompt of a step does not fit the agent's `input_schema`.
     #[error(
-        "step {path} would ask agent `{agent}` what its `input_schema` does not allow: {reason}"
+        "step {path}: the input does not match the `input_schema` of agent `{agent}`: {reason}"
     )]
     InvalidInput {
         name: Name,
@@ -223,16 +223,14 @@ pub enum Error {
         agent: String,
         reason: String,
     },
-    #[error(
-        "no draft was good enough: the best of {drafts} got {best} of 100, and {needed} is needed"
-    )]
+    #[error("no draft reached the score {needed} of 100: the best of {drafts} got {best}")]
     BelowScore {
         name: Name,
         drafts: u32,
         best: u32,
         needed: u32,
     },
-    #[error("node `{node}` was visited {visits} times, and more is not allowed (`max_iterations`)")]
+    #[error("node `{node}` was visited {visits} times, the limit of `max_iterations`")]
     TooManyVisits {
         name: Name,
         node: String,
@@ -240,7 +238,7 @@ pub enum Error {
         visits: u32,
     },
     /// A human must answer before the session can continue.
-    #[error("session {name} waits for a person: {prompt}{}", .context.as_ref().map_or(String::new(), |context| format!("\n{context}")))]
+    #[error("session `{name}` waits for your answer: {prompt}{}", .context.as_ref().map_or(String::new(), |context| format!("\n{context}")))]
     WaitingForHuman {
         name: Name,
         path: Path,
@@ -249,19 +247,19 @@ pub enum Error {
         /// The deadline for the answer.
         until: Option<Timestamp>,
     },
-    #[error("nobody answered step {path} in time, and it has no default")]
+    #[error("step {path} was not answered in time and has no default")]
     AnswerTimeout { name: Name, path: Path },
-    #[error("`{answer}` does not answer step {path}: {reason}")]
+    #[error("`{answer}` is not a valid answer to step {path}: {reason}")]
     InvalidAnswer {
         path: Path,
         answer: String,
         reason: String,
     },
-    #[error("session {name} asks nothing{}", .path.as_ref().map_or(String::new(), |path| format!(" at step {path}")))]
+    #[error("session `{name}` has no open question{}", .path.as_ref().map_or(String::new(), |path| format!(" at step {path}")))]
     NoOpenQuestion { name: Name, path: Option<String> },
-    #[error("session {name} asks several things: {}", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
+    #[error("session `{name}` has several open questions: {}", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
     AmbiguousQuestion { name: Name, steps: Vec<Path> },
-    #[error("session {name} used up its {what}: {used} of {of}")]
+    #[error("session `{name}` reached its limit `{what}`: {used} of {of}")]
     Budget {
         name: Name,
         /// The limit, by its key in the spec.
@@ -269,7 +267,7 @@ pub enum Error {
         used: String,
         of: String,
     },
-    #[error("session {name} is {status}, as asked by {by}")]
+    #[error("session `{name}` is {status}, requested by {by}")]
     Stopped {
         name: Name,
         /// The status after the stop.
@@ -277,13 +275,13 @@ pub enum Error {
         by: String,
     },
     /// The disk is full: no new step is started.
-    #[error("the disk is full; what was finished is saved, and nothing new was begun")]
+    #[error("the disk is full; finished steps are saved, and no new step was started")]
     DiskFull { name: Name },
     /// The run was lost while steps were in flight, and the spec says `in_flight: stop`.
-    #[error("whether {} took effect is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
+    #[error("the outcome of {} is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
     UnknownOutcome { name: Name, steps: Vec<Path> },
     /// The spec was edited, and the policy for changed specs is to refuse.
-    #[error("the spec was edited since session {name} last ran; it changes {}", join_shown(.steps.iter()))]
+    #[error("the spec was edited since session `{name}` last ran; it changes {}", join_shown(.steps.iter()))]
     SpecChanged { name: Name, steps: Vec<String> },
     /// The agent's context is nearly full, and `context_full` is `pause`.
     #[error("step {path} is paused: {percent} % of the agent's context is used")]
@@ -304,13 +302,13 @@ pub enum Error {
         why: NoWaitReason,
     },
     /// The workspace changed since the last run, and the drift policy is to refuse.
-    #[error("the workspace is not as session {name} left it: {}", join_shown(.drift.iter()))]
+    #[error("the workspace changed since session `{name}` last ran: {}", join_shown(.drift.iter()))]
     WorkspaceDrifted { name: Name, drift: Vec<String> },
     /// No agent of this name can take over the session.
     #[error("`{agent}` cannot take over: {reason}")]
     NoSuchAgent { agent: String, reason: String },
     /// The note does not exist, or was replaced or withdrawn.
-    #[error("session {name} has no memo {note}")]
+    #[error("session `{name}` has no note {note}")]
     NoSuchNote {
         name: Name,
         note: NoteId,
@@ -318,35 +316,35 @@ pub enum Error {
         standing: Vec<NoteId>,
     },
     /// Only the user may change this note.
-    #[error("memo {note} was written by a person")]
+    #[error("note {note} was written by the user; agents cannot change it")]
     NoteNotEditable { note: NoteId },
-    #[error("this cannot be noted: {reason}")]
+    #[error("the note is not valid: {reason}")]
     InvalidNote { reason: String },
     /// The edited resume context is longer than the limit.
-    #[error("the edited text has {bytes} bytes, and agents are told at most {most}")]
+    #[error("the edited resume context has {bytes} bytes; the limit is {most}")]
     ResumeContextTooLong { bytes: usize, most: usize },
     /// A resume option that only affects started work, where no work was started.
-    #[error("`{option}` would change nothing in session {name}: {reason}")]
+    #[error("`{option}` has no effect on session `{name}`: {reason}")]
     OptionWithoutEffect {
         name: Name,
         option: &'static str,
         reason: &'static str,
     },
     /// The checkpoint belongs to another session.
-    #[error("checkpoint {checkpoint} is none that session {name} can go on from: {reason}")]
+    #[error("session `{name}` cannot continue from checkpoint {checkpoint}: {reason}")]
     CheckpointOfOtherSession {
         checkpoint: CheckpointId,
         name: Name,
         reason: String,
     },
     /// A fork cannot use this folder as its workspace.
-    #[error("{} cannot be the folder of a copy: {reason}", .folder.display())]
+    #[error("{} cannot be the workspace of a fork: {reason}", .folder.display())]
     FolderTaken { folder: PathBuf, reason: String },
-    #[error("the folder of session {name}, {folder}, is not there")]
+    #[error("the workspace of session `{name}`, {folder}, does not exist")]
     WorkspaceMissing { name: Name, folder: String },
-    #[error("{} cannot be worked in: {reason}", .path.display())]
+    #[error("{} cannot be used as a workspace: {reason}", .path.display())]
     InvalidFolder { path: PathBuf, reason: String },
-    #[error("artifact {} exists, and this session did not write it", .path.display())]
+    #[error("artifact {} exists and was not written by this session", .path.display())]
     ArtifactExists { path: PathBuf },
     #[error("artifact {path} cannot be written: {reason}")]
     Artifact { path: String, reason: String },
@@ -354,7 +352,7 @@ pub enum Error {
     #[error("the journal of session {session} is damaged: {reason}")]
     InvalidJournal { session: SessionId, reason: String },
     /// The stored spec does not match the digest in the journal.
-    #[error("the spec kept for session {session} cannot be used: {reason} (digest {digest})")]
+    #[error("the stored spec of session {session} cannot be used: {reason} (digest {digest})")]
     InvalidStoredSpec {
         session: SessionId,
         digest: Digest,
@@ -378,7 +376,7 @@ pub enum NoWaitReason {
 impl std::fmt::Display for NoWaitReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Pause => f.write_str("`on_limit` is to pause"),
+            Self::Pause => f.write_str("`on_limit` is `pause`"),
             Self::MaxWait(most) => {
                 write!(
                     f,
@@ -393,7 +391,9 @@ impl std::fmt::Display for NoWaitReason {
                     segno_core::time::format_duration(*most)
                 )
             }
-            Self::TooManyWaits(times) => write!(f, "it was waited for {times} times in vain"),
+            Self::TooManyWaits(times) => {
+                write!(f, "the limit was still in effect after {times} waits")
+            }
         }
     }
 }
@@ -401,14 +401,14 @@ impl std::fmt::Display for NoWaitReason {
 fn spec_fault(problems: &spec::Problems) -> &'static str {
     match problems.fault() {
         spec::Fault::Invalid => "is not a valid spec",
-        spec::Fault::Unsupported => "asks for more than this version does",
+        spec::Fault::Unsupported => "uses features that this version does not support",
     }
 }
 
 fn times_asked(times: u32) -> String {
     match times {
         0 | 1 => String::new(),
-        times => format!(", though it was asked {times} times"),
+        times => format!(" after {times} attempts"),
     }
 }
 
@@ -422,17 +422,17 @@ fn did_you_mean(near: &[String]) -> String {
 
 fn relation_text(relation: Relation, here: u64, there: u64) -> String {
     match relation {
-        Relation::Same => "is here already, with the same journal".into(),
-        Relation::Behind => format!(
-            "is here already: its journal has {here} entries, and the file goes on to entry {there}"
-        ),
-        Relation::Ahead => format!(
-            "is here already: its journal has {here} entries, and the file only the first {there}"
-        ),
-        Relation::Diverged => {
-            "is here already, and went another way than the one in the file".into()
+        Relation::Same => "already exists here with the same journal".into(),
+        Relation::Behind => {
+            format!("already exists here with {here} events; the file continues to event {there}")
         }
-        Relation::InTrash => "is here already, in the trash".into(),
+        Relation::Ahead => {
+            format!("already exists here with {here} events; the file has only the first {there}")
+        }
+        Relation::Diverged => {
+            "already exists here, and its journal has diverged from the one in the file".into()
+        }
+        Relation::InTrash => "already exists here, in the trash".into(),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Note>, String> {
     let answer: ReaderAnswer =
         serde_json::from_str(strip_code_fence(text)).map_err(|error| error.to_string())?;
     if answer.decisions.len() > MOST || answer.errors.len() > MOST {
-        return Err(format!("it tells more than {MOST} decisions or errors"));
+        return Err(format!("it has more than {MOST} decisions or errors"));
     }
     let decisions = answer.decisions.into_iter().map(decision);
     let errors = answer.errors.iter().map(error);
@@ -69,7 +69,7 @@ fn decision(answer: DecisionAnswer) -> Result<Note, String> {
     let alternatives = alternatives.into_iter().filter_map(|text| non_empty(&text));
     Ok(Note::Decision(Decision {
         decision_type: answer.decision_type,
-        text: non_empty(&answer.description).ok_or("a decision says nothing")?,
+        text: non_empty(&answer.description).ok_or("a decision has no description")?,
         why: answer.rationale.as_deref().and_then(non_empty),
         alternatives: alternatives.collect(),
     }))
@@ -78,7 +78,7 @@ fn decision(answer: DecisionAnswer) -> Result<Note, String> {
 fn error(answer: &ErrorAnswer) -> Result<Note, String> {
     Ok(Note::Error(ErrorNote {
         kind: non_empty(&answer.error_type).ok_or("an error has no type")?,
-        text: non_empty(&answer.error_message).ok_or("an error says nothing")?,
+        text: non_empty(&answer.error_message).ok_or("an error has no message")?,
         subject: answer.context.as_deref().and_then(non_empty),
         resolution: answer.resolution,
         notes: answer.resolution_notes.as_deref().and_then(non_empty),

@@ -72,9 +72,9 @@ pub(crate) async fn extract(
         result = reading => result,
         () = env.clock.sleep(reader.within) => {
             let within = segno_core::time::format_duration(reader.within);
-            Err(format!("it has not answered within {within}"))
+            Err(format!("no answer within {within}"))
         }
-        () = stop_token.next_request() => Err("it was broken off".to_owned()),
+        () = stop_token.next_request() => Err("interrupted".to_owned()),
     };
     let refused = match result {
         Ok(None) => return,
@@ -89,7 +89,7 @@ pub(crate) async fn extract(
     };
     if let Some(reason) = refused {
         observer.notice(&format!(
-            "`{name}` brought no memos: {reason}; the session stands as it stood"
+            "`{name}` extracted no notes: {reason}; the session is unchanged"
         ));
     }
 }
@@ -109,7 +109,7 @@ async fn ask_reader(
         return Ok(None);
     }
     observer.notice(&format!(
-        "`{}` reads what was decided, for {} at most",
+        "`{}` extracts notes from the conversation, for at most {}",
         reader.agent,
         segno_core::time::format_duration(reader.within)
     ));
@@ -138,7 +138,7 @@ async fn ask_reader(
     Ok(Some(ReaderResult {
         notes: Vec::new(),
         usage,
-        refused: Some(format!("its answer cannot be used: {reason}")),
+        refused: Some(format!("its answer is not usable: {reason}")),
     }))
 }
 
@@ -180,7 +180,7 @@ async fn call_reader(
         }
         AgentDriver::CliAgent(_) => Err(agent::Error::new(
             agent::ErrorKind::Invalid,
-            "it works by itself, and does not only answer",
+            "a CLI agent cannot extract notes; it works in the workspace",
         )),
     }
 }

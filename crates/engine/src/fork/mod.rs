@@ -151,7 +151,7 @@ async fn checkpoint_files(
     folder: PathBuf,
     progress: &Progress,
 ) -> Result<ForkPoint, Error> {
-    let note = Some("before it was copied".to_owned());
+    let note = Some("before the fork".to_owned());
     let taken = checkpoint::create(env, summary, Trigger::Manual, note, progress).await?;
     Ok(ForkPoint::AtCheckpoint(
         Box::new(taken.manifest),

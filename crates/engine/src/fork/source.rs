@@ -123,7 +123,7 @@ impl SourceState {
             reason: reason.to_owned(),
         };
         let created = self.state.created.clone();
-        let created: Created = created.ok_or_else(|| senseless("it was never created"))?;
+        let created: Created = created.ok_or_else(|| senseless("it has no creation event"))?;
         let entry = env.store.event(summary.id, self.state.spec_seq).await?;
         let spec = entry.event.text().cloned();
         let spec = spec.ok_or_else(|| senseless("it has no spec"))?;
@@ -287,21 +287,21 @@ async fn check_checkpoint(env: &Env, summary: &Summary, manifest: &Manifest) -> 
             Ok(of) => of.name.to_string(),
             Err(_) => manifest.session.to_string(),
         };
-        return Err(foreign(format!("it is one of session {of}")));
+        return Err(foreign(format!("it belongs to session `{of}`")));
     }
     let Position { seq, hash, .. } = manifest.journal;
     if seq == Seq(0) {
-        return Err(foreign("it has files and no journal".to_owned()));
+        return Err(foreign("it has files, but no journal".to_owned()));
     }
     let end = summary.head.seq;
     if seq > end {
         return Err(foreign(format!(
-            "it speaks of entry {seq}, and the journal that is here ends at {end}"
+            "it refers to event {seq}, but the local journal ends at event {end}"
         )));
     }
     if env.store.event(summary.id, seq).await?.hash != hash {
         return Err(foreign(format!(
-            "entry {seq} of the journal that is here is not the one that it speaks of"
+            "event {seq} of the local journal is not the one it refers to"
         )));
     }
     Ok(())

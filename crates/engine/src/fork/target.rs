@@ -140,7 +140,7 @@ fn folder_beside(workspace: &Path, name: &Name) -> Result<PathBuf, Error> {
         }
         _ => Err(Error::FolderTaken {
             folder: workspace.to_owned(),
-            reason: "there is nothing beside it".to_owned(),
+            reason: "it has no parent folder".to_owned(),
         }),
     }
 }
@@ -172,18 +172,24 @@ async fn check_folder_is_free(
     if checkpoint::canonical(folder)
         .starts_with(checkpoint::canonical(Path::new(&summary.workspace)))
     {
-        return Err(taken(format!("session {} works there", summary.name)));
+        return Err(taken(format!(
+            "it is inside the workspace of session `{}`",
+            summary.name
+        )));
     }
     for other in env.store.list().await?.into_iter().flatten() {
         if checkpoint::canonical(Path::new(&other.workspace)) == checkpoint::canonical(folder) {
-            return Err(taken(format!("session {} works in it", other.name)));
+            return Err(taken(format!(
+                "it is the workspace of session `{}`",
+                other.name
+            )));
         }
     }
     if folder.symlink_metadata().is_err() {
         return Ok(());
     }
     if !folder.is_dir() {
-        return Err(taken("it is no folder".to_owned()));
+        return Err(taken("it is not a folder".to_owned()));
     }
     let rules = checkpoint::rules_of(env, summary.id).await;
     let seen = env.snapshots.capture(folder, &rules, None, &|_, _| {});
@@ -191,7 +197,7 @@ async fn check_folder_is_free(
     let Some(manifest) = manifest else {
         return match seen.files {
             0 => Ok(()),
-            _ => Err(taken("it is there, with files".to_owned())),
+            _ => Err(taken("it exists and is not empty".to_owned())),
         };
     };
     let wanted = manifest.files.snapshot;
@@ -200,7 +206,7 @@ async fn check_folder_is_free(
     match changes.first() {
         None => Ok(()),
         Some(change) => Err(taken(format!(
-            "it is there, with other files: {}",
+            "it exists and has other files: {}",
             change.path
         ))),
     }

@@ -168,7 +168,7 @@ async fn evaluate(
 
 fn revision_input(draft: &str, evaluation: &Evaluation) -> String {
     let mut text = format!(
-        "Revise this draft:\n\n{draft}\n\nIt was given {} of 100.",
+        "Revise this draft:\n\n{draft}\n\nIts score is {} of 100.",
         evaluation.score
     );
     for (what, list) in [("Issues", &evaluation.issues), ("Fixes", &evaluation.fixes)] {
@@ -179,7 +179,7 @@ fn revision_input(draft: &str, evaluation: &Evaluation) -> String {
             }
         }
     }
-    text.push_str("\n\nAnswer with the improved draft alone.");
+    text.push_str("\n\nAnswer only with the improved draft.");
     text
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn run(runner: &Runner, config: &Graph) -> Result<Ending, Error
         steps += 1;
         let path = Path::root("nodes").join(&node.id).nth(visits[current]);
         let default_input = last.map_or_else(
-            || Input::Text(format!("Do what node `{}` is for.", node.id)),
+            || Input::Text(format!("Do the work of node `{}`.", node.id)),
             Input::Answer,
         );
         let answer = sequence::run_one(runner, path, &node.step, default_input, &scope).await?;

@@ -20,7 +20,7 @@ use segno_spec::{HumanQuestion, Orchestrator, Step};
 /// How often an answer without a list of tasks is asked for again.
 const RETRIES: u32 = 2;
 
-const SHAPE: &str = "Answer with a JSON list of tasks, [{\"task\": \"<what to do>\"}, …], or [] if nothing is to be done.";
+const SHAPE: &str = "Answer with a JSON list of tasks, [{\"task\": \"<what to do>\"}, …], or [] if there is nothing to do.";
 
 /// A finished task.
 struct Done {
@@ -113,7 +113,7 @@ async fn decompose(
             let mut words = match input {
                 Some(source) => runner.render("the input", &path, source, scope).await?,
                 None => format!(
-                    "Break the work down into tasks that can be done side by side. What is given:\n{}",
+                    "Break the work down into tasks that can run in parallel. The input:\n{}",
                     runner.variables_as_json()
                 ),
             };
@@ -121,7 +121,7 @@ async fn decompose(
                 let results = render_results(runner, done).await?;
                 let _ = write!(
                     words,
-                    "\n\nWhat was done so far:\n\n{results}\n\nIf something is still to be done, hand it out; if not, answer with []."
+                    "\n\nResults so far:\n\n{results}\n\nIf work remains, answer with the next tasks; otherwise answer with []."
                 );
             }
             Wording::Text(words)
@@ -155,7 +155,7 @@ fn parse_tasks(text: &str, least: usize) -> Result<Vec<Value>, String> {
     };
     if !tasks.is_empty() && tasks.len() < least {
         return Err(format!(
-            "it has {} tasks, and at least {least} are needed",
+            "it has {} tasks; at least {least} are required",
             tasks.len()
         ));
     }

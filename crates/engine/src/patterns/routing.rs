@@ -41,7 +41,10 @@ pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Err
         path: path.clone(),
         agent: config.agent.clone(),
         times: 1,
-        reason: format!("there is no route `{name}`, only {}", names.join(", ")),
+        reason: format!(
+            "there is no route `{name}`; the routes are {}",
+            names.join(", ")
+        ),
     };
     let find = |name: &str| config.routes.iter().find(|route| route.name == name);
     let mut route = find(&name).ok_or_else(|| unknown(&Path::root("router"), &name))?;
@@ -66,7 +69,7 @@ pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Err
                         path,
                         answer: other.to_owned(),
                         reason: format!(
-                            "it must be `approved` or `route:` and one of {}",
+                            "it must be `approved`, or `route:` followed by one of {}",
                             names.join(", ")
                         ),
                     })?

@@ -70,11 +70,11 @@ pub(super) async fn ask_structured<T>(
             });
         }
         more = format!(
-            "{}\n\nYour previous answer could not be used: {reason}. Answer with {} alone.",
+            "{}\n\nYour previous answer was not usable: {reason}. Answer only with {}.",
             structured.shape, structured.alone
         );
     }
-    unreachable!("it is asked at least once")
+    unreachable!("the loop runs at least once")
 }
 
 /// The JSON in an answer that `wanted` accepts: the whole answer, a fenced block, or the first one

@@ -91,7 +91,7 @@ async fn read(remote: &dyn Remote, name: &str) -> Result<Option<Announcement>, E
             Ok(announcement) => return Ok(Some(announcement)),
             Err(Broken::Newer(found)) => {
                 return Err(Error::Store(StoreError::Newer {
-                    place: format!("{name} in storage {}", remote.url()),
+                    place: format!("{name} in remote {}", remote.url()),
                     found,
                     known: VERSION,
                 }));

@@ -72,7 +72,8 @@ pub async fn sweep(env: &Env, grace: Duration) -> Result<Swept, Error> {
         swept.bytes += length;
     }
     for object in unreferenced(&inventory, &needed) {
-        let mark = serde_json::to_vec(&DeletionMark { at: now }).expect("a notice is plain data");
+        let mark = serde_json::to_vec(&DeletionMark { at: now })
+            .expect("an announcement serializes to JSON");
         remote.create(&format!("{TRASH}/{object}"), mark).await?;
         swept.waiting += 1;
     }

@@ -146,8 +146,8 @@ fn fit_to_budget(mut fragments: Vec<Fragment>, tokens: usize) -> ResumeContext {
 /// Cuts a fragment to `room` bytes, and returns how many bytes it takes.
 fn truncate_to(fragment: &mut Fragment, room: usize) -> usize {
     // The title, the blank line between fragments, and the line that says how much is omitted.
-    let around = fragment.section.title().len()
-        + "## \n\n(18446744073709551615 more, left out here)\n".len();
+    let around =
+        fragment.section.title().len() + "## \n\n(18446744073709551615 more omitted)\n".len();
     let (mut used, mut note) = (around, 0);
     for line in &fragment.lines {
         if used + line.len() + 1 > room {
@@ -202,7 +202,7 @@ fn plan(known: &ContextInput<'_>) -> Fragment {
     let begun = tasks_with(known, |standing| {
         matches!(standing, TaskStatus::Started | TaskStatus::Failed)
     });
-    lines.extend(begun.map(|task| format!("under way: {}", task_label(task))));
+    lines.extend(begun.map(|task| format!("in progress: {}", task_label(task))));
     fragment(Section::Plan, Origin::Journal, lines)
 }
 
@@ -230,7 +230,7 @@ fn pending(known: &ContextInput<'_>) -> Fragment {
     let pending = tasks_with(known, |standing| standing != TaskStatus::Done);
     let lines = pending.map(|task| match task.standing {
         TaskStatus::Failed => format!("- [ ] {} (failed)", task_label(task)),
-        TaskStatus::Started => format!("- [ ] {} (begun)", task_label(task)),
+        TaskStatus::Started => format!("- [ ] {} (started)", task_label(task)),
         TaskStatus::Pending | TaskStatus::Done => format!("- [ ] {}", task_label(task)),
     });
     fragment(
@@ -295,7 +295,7 @@ fn decision(note: &StoredNote<Decision>) -> String {
 
 fn push_more(lines: &mut Vec<String>, more: u64) {
     if more > 0 {
-        lines.push(format!("({more} more can be read on demand)"));
+        lines.push(format!("({more} more available on request)"));
     }
 }
 
@@ -370,11 +370,10 @@ fn tests(handoff: &Handoff) -> Option<Fragment> {
             .map(|test| format!("- fails: {}", one_line(test, TEXT_CHARS))),
     );
     let expected = expected.iter().flatten();
-    lines.extend(
-        expected.map(|test| format!("- meant to fail for now: {}", one_line(test, TEXT_CHARS))),
-    );
+    lines
+        .extend(expected.map(|test| format!("- expected to fail: {}", one_line(test, TEXT_CHARS))));
     if !summary.is_empty() {
-        lines.push(format!("said: {}", one_line(summary, TEXT_CHARS)));
+        lines.push(format!("summary: {}", one_line(summary, TEXT_CHARS)));
     }
     Some(fragment(Section::Tests, Origin::Notes, lines))
 }
@@ -402,7 +401,7 @@ fn feedback_lines(note: &StoredNote<Feedback>) -> Vec<String> {
     lines.extend(told.map(|comment| format!("  - {}", one_line(comment, TEXT_CHARS))));
     if comments.len() > MAX_COMMENTS {
         let more = comments.len() - MAX_COMMENTS;
-        lines.push(format!("  - ({more} more can be read on demand)"));
+        lines.push(format!("  - ({more} more available on request)"));
     }
     lines
 }
@@ -410,7 +409,7 @@ fn feedback_lines(note: &StoredNote<Feedback>) -> Vec<String> {
 fn todo(name: &str, todo: &Todo) -> String {
     let Todo { text, progress } = todo;
     let begun = match progress {
-        Progress::InProgress => " (begun)",
+        Progress::InProgress => " (started)",
         _ => "",
     };
     format!("- [ ] {name}{}{begun}", one_line(text, TEXT_CHARS))
@@ -439,7 +438,7 @@ fn files(handoff: &Handoff) -> Option<Fragment> {
     }
     let more = handoff.files.len().saturating_sub(MAX_FILES) as u64 + handoff.earlier_files;
     if more > 0 {
-        lines.push(format!("({more} more were written before)"));
+        lines.push(format!("({more} more written earlier)"));
     }
     Some(fragment(Section::Files, Origin::Notes, lines))
 }
@@ -450,7 +449,7 @@ fn next(known: &ContextInput<'_>) -> Fragment {
     let lines = vec![
         format!("next: {next}"),
         format!(
-            "the work stopped: {}",
+            "reason for the stop: {}",
             ended.unwrap_or_else(|| "unknown".to_owned())
         ),
     ];
@@ -459,7 +458,7 @@ fn next(known: &ContextInput<'_>) -> Fragment {
 
 fn more(known: &ContextInput<'_>) -> Fragment {
     let told = format!(
-        "details on demand: tools `read_history` and `search_history` of the MCP server `segno`, or the commands `segno note list {0}`, `segno context {0}` and `segno logs {0}`",
+        "for details, use the tools `read_history` and `search_history` of the MCP server `segno`, or the commands `segno note list {0}`, `segno context {0}` and `segno logs {0}`",
         one_line(known.name, TEXT_CHARS)
     );
     fragment(Section::More, Origin::Journal, vec![told])

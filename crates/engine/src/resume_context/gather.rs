@@ -97,8 +97,8 @@ impl Outline {
 /// Why the newest run ended, if that is recorded.
 fn ended(state: &State) -> Option<String> {
     let stopped = state.stopped.as_ref().map(|stopped| match &stopped.reason {
-        Some(reason) => format!("{} asked for it: {reason}", stopped.by),
-        None => format!("{} asked for it", stopped.by),
+        Some(reason) => format!("requested by {}: {reason}", stopped.by),
+        None => format!("requested by {}", stopped.by),
     });
     let failed = state.error.as_ref();
     let failed = failed.map(|error| format!("{} ({})", error.message, error.kind));
@@ -125,7 +125,7 @@ pub async fn collect(env: &Env, summary: Summary) -> Result<ContextSource, Error
     let state = history::load_state(env, summary.id).await?;
     let lease = env.store.lease(summary.id).await?;
     let lost = lease::effective_status(env, &summary, &lease) == Status::Interrupted;
-    let lost = lost.then(|| "its process was lost".to_owned());
+    let lost = lost.then(|| "the process was lost".to_owned());
     let mut handoff = notes::merged(env, &summary).await?;
     // An unreadable spec does not prevent the rest.
     let workflow = recorded_spec(env, summary.id, &state).await.ok();

@@ -229,7 +229,7 @@ fn skills_prompt(skills: &[Skill]) -> String {
     let mut text = String::new();
     for skill in skills.iter().filter(|skill| skill.preload) {
         if text.is_empty() {
-            text.push_str("\n\nSkills, which the tool `Skill` loads when they are needed:");
+            text.push_str("\n\nSkills (load one with the tool `Skill` when you need it):");
         }
         let what = skill.description.as_deref();
         let what = what.map_or(String::new(), |what| format!(": {what}"));

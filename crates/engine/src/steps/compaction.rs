@@ -16,7 +16,7 @@ use crate::journal;
 use segno_spec::Compaction;
 
 /// The system prompt of the summarizing model.
-const SYSTEM_PROMPT: &str = "You sum up the beginning of a conversation between a person, an assistant and its tools, so that the assistant can go on without it. Keep what it will need: what was asked, what was found and decided, names, numbers, files, open ends. Leave out what is settled and not needed. Write in the words of the conversation, in plain text, and nothing but the summary.";
+const SYSTEM_PROMPT: &str = "You summarize the beginning of a conversation between a user, an assistant and its tools, so that the assistant can continue without it. Keep what it will need: what was asked, what was found and decided, names, numbers, files, open questions. Omit what is settled and no longer needed. Use the words of the conversation, in plain text, and write nothing but the summary.";
 
 /// How many bytes of a tool result go into the summary.
 const MAX_RESULT_BYTES: usize = 16 * 1024;
@@ -103,7 +103,7 @@ impl Conversation {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a part of a small number"
+            reason = "a fraction of a small number"
         )]
         let part = (older as f64 * policy.summary_ratio).ceil() as usize;
         // A summary of fewer than two messages besides the step's own question saves nothing.
@@ -122,7 +122,7 @@ impl Conversation {
         let before = std::mem::replace(
             &mut self.messages,
             vec![Message::User {
-                text: format!("What was said before, summed up:\n\n{summary}"),
+                text: format!("Summary of the conversation so far:\n\n{summary}"),
             }],
         );
         if let Some(question) = before.into_iter().nth(self.question_index) {
@@ -157,7 +157,7 @@ fn render_messages(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
         let (who, words) = match message {
-            Message::User { text } => ("Person", text.clone()),
+            Message::User { text } => ("User", text.clone()),
             Message::Assistant { parts } => {
                 let texts: Vec<String> = parts.iter().map(part_text).collect();
                 ("Assistant", texts.join("\n"))

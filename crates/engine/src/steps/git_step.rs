@@ -54,7 +54,7 @@ impl Runner {
         if self.journal.write(vec![started.into()]).await? == DiskSpace::ReserveOnly {
             self.journal.enqueue(failed(Failure {
                 kind: "no_room".into(),
-                message: "not begun: the disk is full".into(),
+                message: "not started: the disk is full".into(),
             }));
             return Err(Error::DiskFull {
                 name: self.name.clone(),

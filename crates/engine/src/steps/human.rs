@@ -43,7 +43,7 @@ impl Runner {
             known
         } else {
             let context = match &human_step.context_display {
-                Some(source) => Some(self.render("what is shown", path, source, scope).await?),
+                Some(source) => Some(self.render("the context", path, source, scope).await?),
                 None => None,
             };
             self.journal_question(path, human_step, context.as_deref())
@@ -128,7 +128,7 @@ impl Runner {
         let question = self
             .journal
             .with_state(|state| state.questions.get(path).cloned());
-        Ok((question.expect("it was just written down"), context))
+        Ok((question.expect("it was just recorded"), context))
     }
 
     /// The question that an earlier run asked here, and the context shown with it.
@@ -214,7 +214,7 @@ impl Runner {
             text = typed => {
                 let host = self.env.processes.host();
                 let text = text.ok_or_else(waiting)?;
-                Ok((text, format!("someone at {host}"), Vec::new()))
+                Ok((text, format!("a user at {host}"), Vec::new()))
             }
             posted = inbox => posted,
             () = time => late(),

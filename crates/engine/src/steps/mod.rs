@@ -183,7 +183,7 @@ impl Runner {
             return Ok(answer);
         };
         let words = format!(
-            "This answer of yours cannot be used: {reason}.\n\n{text}\n\nAnswer again with JSON alone that fits this schema:\n{}",
+            "Your answer is not usable: {reason}.\n\n{text}\n\nAnswer again, only with JSON that matches this schema:\n{}",
             schema.text()
         );
         let repair = Question {
@@ -388,7 +388,7 @@ impl Runner {
             Event::StepStarted(event) => Ok(journal::load_text(&self.env, &event.input).await?),
             other => Err(Error::InvalidJournal {
                 session: self.session,
-                reason: format!("record {seq} is a {}, not a question", other.kind()),
+                reason: format!("event {seq} is a {}, not the start of a step", other.kind()),
             }),
         }
     }
@@ -404,7 +404,7 @@ impl Runner {
                     .unwrap_or_else(PoisonError::into_inner);
                 if reported.insert(agent.to_owned()) {
                     self.observer.notice(&format!(
-                        "the prompt of agent `{agent}` is sent as it stands, because it cannot be filled in: {error}"
+                        "the prompt of agent `{agent}` is sent unrendered, because its template fails: {error}"
                     ));
                 }
                 Ok(source.to_owned())

@@ -117,7 +117,7 @@ impl Runner {
                 () = agent_listener.wait_turn_limit() => Err(Halt::Limit),
             };
             drop(agent_listener);
-            let written = writer.await.expect("what is heard is written down");
+            let written = writer.await.expect("received messages are recorded");
             self.budget.spend(written.usage, false);
             let rest = |usage: Usage| remaining_usage(priced(step.price, usage), written.usage);
             let outcome = match outcome {
@@ -143,7 +143,7 @@ impl Runner {
                 }
                 Err(Halt::Full(percent)) => {
                     self.observer.notice(&format!(
-                        "step {}: {percent} % of the context is used; a fresh conversation goes on",
+                        "step {}: {percent} % of the context is used; continuing in a new conversation",
                         step.path
                     ));
                     recent.set_interruption(Cause::Full);
@@ -161,7 +161,7 @@ impl Runner {
                 }
                 Err(error) if continues && strategy_failed(&error, written.entries) => {
                     self.observer.notice(&format!(
-                        "step {}: {} cannot go on with its own conversation: {}",
+                        "step {}: {} cannot resume its own conversation: {}",
                         step.path,
                         cli_agent.kind(),
                         error.message
@@ -175,7 +175,7 @@ impl Runner {
                         && fresh_starts < MAX_FRESH_STARTS =>
                 {
                     self.observer.notice(&format!(
-                        "step {}: {}; a fresh conversation goes on",
+                        "step {}: {}; continuing in a new conversation",
                         step.path, error.message
                     ));
                     recent.set_interruption(Cause::Full);
@@ -343,7 +343,7 @@ impl Runner {
             .await?;
         if !lost.is_empty() {
             self.observer.notice(&format!(
-                "step {}: not carried over to {}: {}",
+                "step {}: not transferred to {}: {}",
                 step.path,
                 cli_agent.kind(),
                 lost.join(", ")

@@ -32,7 +32,7 @@ const MOST_TURNS: u32 = 200;
 const MAX_OUTPUT_BYTES: usize = 200 * 1024;
 
 /// Tells a model about a tool call that may or may not have taken effect.
-const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the run was lost while it was in flight. Find out whether it took effect before you repeat it.";
+const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the run was lost while it was in flight. Check whether it took effect before you repeat it.";
 
 /// Asks a model for the rest of a reply that reached the output limit.
 const CONTINUE_PROMPT: &str =
@@ -193,7 +193,7 @@ impl Runner {
                 }
                 None if conversation.turn == MOST_TURNS => {
                     let message =
-                        format!("the model asked for tools {MOST_TURNS} times in one step");
+                        format!("the model called tools {MOST_TURNS} times in one step, the limit");
                     return Err(agent::Error::new(ErrorKind::Invalid, message).into());
                 }
                 _ => conversation.ask_to_continue(),
@@ -256,7 +256,7 @@ impl Runner {
                     let parts = serde_json::from_str(&parts).map_err(|error| {
                         StepError::Engine(Error::InvalidJournal {
                             session: self.session,
-                            reason: format!("record {seq} holds no answer of a model: {error}"),
+                            reason: format!("event {seq} has no model reply: {error}"),
                         })
                     })?;
                     conversation.push_reply(parts);
@@ -395,8 +395,8 @@ impl Runner {
             return Ok(None);
         }
         Ok(Some(match reason {
-            "" => "A person refused this call. Find another way.".to_owned(),
-            reason => format!("A person refused this call: {reason}"),
+            "" => "The user refused this call. Find another way.".to_owned(),
+            reason => format!("The user refused this call: {reason}"),
         }))
     }
 
@@ -409,7 +409,7 @@ impl Runner {
         turn: u32,
         reply: Reply,
     ) -> Result<Vec<Part>, StepError> {
-        let mut parts = serde_json::to_value(&reply.parts).expect("parts are plain data");
+        let mut parts = serde_json::to_value(&reply.parts).expect("parts serialize to JSON");
         self.env.redactor.redact_json(&mut parts);
         let kept = journal::store_redacted(&self.env, parts.to_string()).await?;
         self.budget.spend(reply.usage, false);
@@ -460,7 +460,7 @@ pub(crate) fn final_answer(reply: &Reply) -> Result<Answer, agent::Error> {
         Stop::Refused => (ErrorKind::Invalid, "the model refuses to answer"),
         Stop::Tools => (
             ErrorKind::Server,
-            "the model asks for tools that it was not given",
+            "the model calls tools that it was not given",
         ),
         Stop::End if reply.text().is_empty() => (ErrorKind::Server, "the answer is empty"),
         Stop::End => {

@@ -90,7 +90,7 @@ pub(crate) fn digest(words: [&str; 4], tools: &[String], earlier: &[Message]) ->
     let tools = tools.iter().map(String::as_str);
     let earlier = match earlier {
         [] => None,
-        earlier => Some(serde_json::to_string(earlier).expect("messages are plain data")),
+        earlier => Some(serde_json::to_string(earlier).expect("messages serialize to JSON")),
     };
     let fields = words.into_iter().chain(tools).chain(earlier.as_deref());
     let fields: Vec<&[u8]> = fields.map(str::as_bytes).collect();
@@ -405,7 +405,7 @@ impl Runner {
     fn disk_full_error(&self, step: &Step<'_>, revision: u32, attempt: u32) -> Error {
         let error = Failure {
             kind: "no_room".into(),
-            message: "not begun: the disk is full".into(),
+            message: "not started: the disk is full".into(),
         };
         self.journal.enqueue(StepFailed {
             path: step.path.clone(),

@@ -120,7 +120,7 @@ pub async fn start(
     let workflow = spec::parse(&text).map_err(|problems| Error::Spec {
         path: request
             .spec
-            .unwrap_or_else(|| PathBuf::from("the made spec")),
+            .unwrap_or_else(|| PathBuf::from("the generated spec")),
         problems,
     })?;
     let request = start::Request {
@@ -236,11 +236,11 @@ async fn check_location(
         WorkFolder::WorktreeAt(folder) => canonical_path(&request.folder.join(folder)),
     };
     let reason = if folder.starts_with(&repository.top) {
-        Some("it lies in the repository")
+        Some("it is inside the repository")
     } else if folder.symlink_metadata().is_ok_and(|it| !it.is_dir()) {
-        Some("it is no folder")
+        Some("it is not a folder")
     } else if !env.disk.list(&folder).unwrap_or_default().is_empty() {
-        Some("it is there, with files")
+        Some("it exists and is not empty")
     } else {
         None
     };
@@ -292,7 +292,7 @@ fn make_folder(env: &Env, folder: &Path) -> Result<(), Error> {
 fn announce(repository: &RepositoryInfo, location: &Location, observer: &dyn Observer) {
     if !repository.changed.is_empty() {
         observer.notice(&format!(
-            "{} has changes that are not committed: they stay as they are, and are not part of the work",
+            "{} has uncommitted changes: they are left untouched, and are not part of the work",
             repository.top.display()
         ));
     }

@@ -42,9 +42,9 @@ const WORKFLOW_BLOCKS: [&str; 6] = [
 ];
 
 /// The prompts of CLI agents in each role.
-const WORKER: &str = "You are a careful software engineer. You do one task at a time, completely, and test what you did.";
-const PLANNER: &str = "You are a software architect. You look at the code before you plan, and plan no more than is asked for.";
-const REVIEWER: &str = "You are a strict and fair reviewer of code. You look for what is wrong, missing or untested, and approve what is good enough to be merged.";
+const WORKER: &str = "You are a careful software engineer. You do one task at a time, completely, and test your work.";
+const PLANNER: &str = "You are a software architect. You read the code before you plan, and plan no more than what is asked.";
+const REVIEWER: &str = "You are a strict and fair code reviewer. You look for what is wrong, missing or untested, and approve what is good enough to merge.";
 
 /// A spec without a pattern, and the names of its agents per role.
 pub(super) struct ResolvedRoles {
@@ -78,7 +78,7 @@ pub(super) fn resolve(
     let wanted = named.or_else(|| called(&agents, "worker")).or(only);
     let wanted = wanted.ok_or_else(|| Error::NoSuchAgent {
         agent: "worker".to_owned(),
-        reason: "the spec has several agents, and none of that name: say which with `--agent`"
+        reason: "the spec has several agents and none of that name; choose one with `--agent`"
             .to_owned(),
     })?;
     let agent = resolve_agent(&mut agents, "worker", &wanted, WORKER)?;
@@ -129,7 +129,7 @@ fn resolve_agent(
         .filter(|program| *program != CliAgentKind::Acp);
     let program: CliAgentKind = program.ok_or_else(|| Error::NoSuchAgent {
         agent: name.to_owned(),
-        reason: "neither the spec nor Segno knows it".to_owned(),
+        reason: "it is neither an agent of the spec nor a CLI agent".to_owned(),
     })?;
     let agent = json!({"prompt": prompt, "provider": program.as_str()});
     agents.insert(role.to_owned(), agent);

@@ -123,20 +123,17 @@ async fn invalid_reference_is_reported() {
     file(&harness, "good.yaml", "prompt: A");
     for (agent, words) in [
         ("{$ref: {}}", "must be the name of a file"),
-        ("{$ref: two.yaml}", "two.yaml must hold one agent"),
-        (
-            "{$ref: loop.yaml}",
-            "loop.yaml refers to another file itself",
-        ),
+        ("{$ref: two.yaml}", "two.yaml must define one agent"),
+        ("{$ref: loop.yaml}", "loop.yaml has a `$ref` itself"),
         (
             "{$ref: good.yaml, output_schema: {}}",
-            "`output_schema` cannot be set beside `$ref`",
+            "`output_schema` cannot be combined with `$ref`",
         ),
         (
             "{prompt: A, output_schema: {type: numbr}}",
-            "is not a JSON schema",
+            "is not a valid JSON schema",
         ),
-        ("{prompt: A, input_schema: 7}", "must be a schema"),
+        ("{prompt: A, input_schema: 7}", "must be a JSON schema"),
     ] {
         let error = harness.run(&spec(agent)).await.unwrap_err();
         let Error::Spec { problems, .. } = error else {

@@ -61,18 +61,18 @@ fn problems_are_reported_with_their_lines() {
     assert_eq!(
         problems_of("- [ ] T1: a\n\n- [ ] T1: b (after T7)\n- [ ] \n"),
         [
-            "line 3: there is a task `T1` already, in line 1",
-            "line 3: there is no task `T7` to come after",
+            "line 3: duplicate task `T1`, first defined in line 1",
+            "line 3: `after` names an unknown task `T7`",
             "line 4: task T3 has no title",
         ]
     );
     assert_eq!(
         problems_of("- [ ] T1: a (after T3)\n- [ ] T2: b (after T1)\n- [ ] T3: c (after T2)\n"),
-        ["line 1: waits for itself: T1 → T3 → T2 → T1"]
+        ["line 1: depends on itself: T1 → T3 → T2 → T1"]
     );
     assert_eq!(
         problems_of("- [ ] T1: a (after T1)\n"),
-        ["line 1: waits for itself: T1 → T1"]
+        ["line 1: depends on itself: T1 → T1"]
     );
     let long = "x".repeat(MAX_BYTES + 1);
     assert_eq!(

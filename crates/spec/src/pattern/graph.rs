@@ -64,7 +64,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Graph {
     let cursors = fields.read("nodes", |cursor| {
         let nodes = cursor.identifier_entries();
         if cursor.is_map() && nodes.is_empty() {
-            cursor.invalid("must hold at least 1");
+            cursor.invalid("must have at least 1 item");
         }
         nodes
     });
@@ -82,7 +82,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Graph {
             && edges.insert(from, edge).is_some()
         {
             cursor.invalid(format!(
-                "would be ignored: another edge leaves `{}` already",
+                "would be ignored: `{}` already has an outgoing edge",
                 names[from]
             ));
         }
@@ -118,7 +118,7 @@ fn edge(cursor: &Cursor<'_>, names: &[&str]) -> Option<(usize, Edge)> {
         (Some(to), None) => {
             let targets = to.list(1);
             if targets.len() > 1 {
-                to.unsupported("leads to several nodes, and one way is taken from each: use `choose`, or pattern `workflow`");
+                to.unsupported("has several target nodes, but only one edge is followed: use `choose`, or pattern `workflow`");
             }
             targets
                 .first()
@@ -132,7 +132,7 @@ fn edge(cursor: &Cursor<'_>, names: &[&str]) -> Option<(usize, Edge)> {
             choices.into_iter().collect::<Option<_>>().map(Edge::Choose)
         }
         _ => {
-            cursor.invalid("needs either `to` or `choose`, and not both");
+            cursor.invalid("needs either `to` or `choose`, not both");
             None
         }
     };
@@ -153,7 +153,7 @@ fn find(cursor: &Cursor<'_>, names: &[&str]) -> Option<usize> {
     let name = cursor.single_line();
     let found = names.iter().position(|known| *known == name);
     if found.is_none() && !name.is_empty() && !names.is_empty() {
-        let message = format!("no such node: `{}`", shortened(&name));
+        let message = format!("unknown node `{}`", shortened(&name));
         cursor.unknown(message, &name, names.iter().copied());
     }
     found
@@ -172,7 +172,7 @@ fn check_reachability(graph: &Graph, cursors: &[(&str, Cursor<'_>)], config: &Cu
         Some(Edge::Choose(choices)) => choices.iter().all(|choice| choice.when.is_some()),
     };
     if !graph.nodes.is_empty() && !(0..graph.nodes.len()).any(ends) {
-        config.invalid("has no end: from every node an edge leads on");
+        config.invalid("never ends: every node has an outgoing edge");
     }
     let mut reached = BTreeSet::from([0]);
     let mut ahead = vec![0];
@@ -186,7 +186,7 @@ fn check_reachability(graph: &Graph, cursors: &[(&str, Cursor<'_>)], config: &Cu
     for (index, (name, cursor)) in cursors.iter().enumerate() {
         if !reached.contains(&index) {
             let first = cursors[0].0;
-            cursor.invalid(format!("no way leads from `{first}` to `{name}`"));
+            cursor.invalid(format!("`{name}` cannot be reached from `{first}`"));
         }
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Pattern {
     match (known, fields.get("config")) {
         (Some((_, read)), Some(config)) => return read(&config, agents),
         (None, _) if !name.is_empty() => {
-            let message = format!("no such pattern: `{}`", shortened(&name));
+            let message = format!("unknown pattern `{}`", shortened(&name));
             kind.unknown(message, &name, PATTERNS.iter().map(|(known, _)| *known));
         }
         _ => {}

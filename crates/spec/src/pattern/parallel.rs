@@ -34,7 +34,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Parallel {
         let fields = cursor.fields(&BRANCH_KEYS);
         let id = fields.read("id", |cursor| cursor.identifier());
         if !id.is_empty() && branches.iter().any(|branch| branch.id == id) {
-            cursor.invalid(format!("there are two branches `{id}`"));
+            cursor.invalid(format!("duplicate branch `{id}`"));
         }
         let steps = fields.read("steps", |cursor| cursor.list(1));
         branches.push(Branch {

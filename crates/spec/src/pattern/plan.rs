@@ -110,7 +110,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Plan {
         agent,
     };
     if plan.tasks.is_none() && plan.issue.trim().is_empty() {
-        cursor.invalid("needs `tasks`, or an `issue` to make a plan for");
+        cursor.invalid("needs `tasks`, or an `issue` to plan for");
     }
     plan
 }
@@ -140,7 +140,7 @@ fn tasks(cursor: &Cursor<'_>) -> Checklist {
             id
         });
         if !id.is_empty() && known.insert(id.clone(), tasks.len()).is_some() {
-            cursor.invalid(format!("there are two tasks `{id}`"));
+            cursor.invalid(format!("duplicate task `{id}`"));
         }
         tasks.push(Task {
             id,
@@ -156,10 +156,10 @@ fn tasks(cursor: &Cursor<'_>) -> Checklist {
             let name = need.single_line();
             match known.get(&name) {
                 Some(index) if !task.depends_on.contains(index) => task.depends_on.push(*index),
-                Some(_) => need.invalid(format!("`{name}` is given twice")),
+                Some(_) => need.invalid(format!("`{name}` is listed twice")),
                 None if name.is_empty() => {}
                 None => {
-                    let message = format!("no such task: `{}`", shortened(&name));
+                    let message = format!("unknown task `{}`", shortened(&name));
                     need.unknown(message, &name, known.keys().map(String::as_str));
                 }
             }
@@ -171,7 +171,7 @@ fn tasks(cursor: &Cursor<'_>) -> Checklist {
             .iter()
             .map(|index| tasks[*index].id.as_str())
             .collect();
-        cursors[cycle[0]].invalid(format!("waits for itself: {}", names.join(" → ")));
+        cursors[cycle[0]].invalid(format!("depends on itself: {}", names.join(" → ")));
     }
     Checklist {
         about: String::new(),
@@ -232,27 +232,24 @@ mod tests {
     #[test]
     fn inconsistent_plan_is_rejected() {
         for (config, expected) in [
-            (
-                "{agent: a}",
-                "needs `tasks`, or an `issue` to make a plan for",
-            ),
-            ("{agent: c, issue: x}", "no such agent: `c`"),
-            ("{agent: a, tasks: []}", "must hold at least 1"),
+            ("{agent: a}", "needs `tasks`, or an `issue` to plan for"),
+            ("{agent: c, issue: x}", "unknown agent `c`"),
+            ("{agent: a, tasks: []}", "must have 1 or more items"),
             (
                 "{agent: a, tasks: [{id: a b, title: x}]}",
                 "a task's id has 1 to 32 letters",
             ),
             (
                 "{agent: a, tasks: [{id: x, title: x}, {id: x, title: x}]}",
-                "there are two tasks `x`",
+                "duplicate task `x`",
             ),
             (
                 "{agent: a, tasks: [{id: x, title: x, depends_on: [y]}]}",
-                "no such task: `y`",
+                "unknown task `y`",
             ),
             (
                 "{agent: a, tasks: [{id: x, title: x, depends_on: [y]}, {id: y, title: y, depends_on: [x]}]}",
-                "waits for itself: x → y → x",
+                "depends on itself: x → y → x",
             ),
             ("{agent: a, issue: x, approve: all}", "must be one of"),
             (

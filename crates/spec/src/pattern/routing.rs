@@ -53,7 +53,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Routing {
     if let Some(routes) = fields.get("routes") {
         let entries = routes.identifier_entries();
         if routes.is_map() && entries.is_empty() {
-            routes.invalid("must hold at least 1");
+            routes.invalid("must have at least 1 item");
         }
         for (name, cursor) in entries {
             let fields = cursor.fields(&ROUTE_KEYS);
@@ -79,7 +79,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Routing {
             |word: &String| regex::Regex::new(&meant).is_ok_and(|regex| regex.is_match(word));
         if !review.default.as_ref().is_none_or(fits) {
             cursor.invalid(
-                "the `default` of `review_router` must be `approved` or `route:` and a route",
+                "the `default` of `review_router` must be `approved`, or `route:` followed by a route",
             );
         }
         review.validation.get_or_insert(meant);

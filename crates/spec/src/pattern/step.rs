@@ -96,7 +96,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Step {
         return Step::Human(person(&cursor.fields(&PERSON_KEYS)));
     }
     let keys = if cursor.has("type") {
-        cursor.invalid("is either a step with an `agent` or one with a `type`, never both");
+        cursor.invalid("must have either `agent` or `type`, not both");
         &BOTH_KEYS
     } else {
         &AGENT_KEYS
@@ -179,7 +179,7 @@ pub(super) fn agent(cursor: &Cursor<'_>, agents: &[&str]) -> String {
     let name = cursor.single_line();
     // A spec without agents is reported once, not for each step.
     if !name.is_empty() && !agents.is_empty() && !agents.contains(&name.as_str()) {
-        let message = format!("no such agent: `{}`", shortened(&name));
+        let message = format!("unknown agent `{}`", shortened(&name));
         cursor.unknown(message, &name, agents.iter().copied());
     }
     name

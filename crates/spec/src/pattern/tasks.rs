@@ -50,7 +50,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Tasks {
     for cursor in &cursors {
         let (task, deps) = task(cursor, agents);
         if !task.id.is_empty() && known.insert(task.id.clone(), tasks.len()).is_some() {
-            cursor.invalid(format!("there are two tasks `{}`", task.id));
+            cursor.invalid(format!("duplicate task `{}`", task.id));
         }
         tasks.push(task);
         needs.push(deps);
@@ -62,11 +62,11 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Tasks {
             match known.get(&name) {
                 _ if name.is_empty() => {}
                 Some(_) if !seen.insert(name.clone()) => {
-                    dep.invalid(format!("`{name}` is given twice"));
+                    dep.invalid(format!("`{name}` is listed twice"));
                 }
                 Some(index) => task.deps.push(*index),
                 None => {
-                    let message = format!("no such task: `{}`", shortened(&name));
+                    let message = format!("unknown task `{}`", shortened(&name));
                     dep.unknown(message, &name, known.keys().map(String::as_str));
                 }
             }
@@ -75,7 +75,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Tasks {
     let deps: Vec<&[usize]> = tasks.iter().map(|task| &task.deps[..]).collect();
     if let Some(cycle) = find_cycle(&deps) {
         let names: Vec<&str> = cycle.iter().map(|task| tasks[*task].id.as_str()).collect();
-        cursors[cycle[0]].invalid(format!("waits for itself: {}", names.join(" → ")));
+        cursors[cycle[0]].invalid(format!("depends on itself: {}", names.join(" → ")));
     }
     Tasks { tasks }
 }

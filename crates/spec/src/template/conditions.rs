@@ -53,7 +53,7 @@ fn search(value: &Value, pattern: &str) -> Result<bool, Error> {
 /// The value, or `other` if it is undefined or none.
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "the shape that a filter must have"
+    reason = "the signature that a filter must have"
 )]
 fn default(
     value: &Value,
@@ -82,7 +82,10 @@ fn len(value: &Value) -> Result<usize, Error> {
 fn int(value: &Value) -> Result<i64, Error> {
     let text = value.to_string();
     let number = text.trim().parse::<i64>().ok();
-    #[expect(clippy::cast_possible_truncation, reason = "as Python's int() cuts")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "truncates as Python's int() does"
+    )]
     let cut = || {
         f64::try_from(value.clone())
             .ok()

@@ -33,7 +33,7 @@ fn text(value: &Value) -> Result<String, Error> {
 /// Shortens to `n` characters including a final `...`.
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "the shape that a filter must have"
+    reason = "the signature that a filter must have"
 )]
 fn truncate(value: &Value, n: Option<usize>, named: Kwargs) -> Result<String, Error> {
     let mut text = text(value)?;
@@ -87,7 +87,7 @@ fn title(text: &str) -> String {
 /// `<`, not `\u003c`.
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "the shape that a filter must have"
+    reason = "the signature that a filter must have"
 )]
 fn tojson(value: &Value, indent: Option<usize>, named: Kwargs) -> Result<String, Error> {
     if value.is_undefined() {

@@ -191,7 +191,7 @@ async fn retries_of_a_busy_server_are_bounded() {
     let error = refused(&proxy.host(), "s3://bucket").await;
     assert_eq!(
         error.to_string(),
-        "storage s3://bucket cannot be used: it answered 503 SlowDown"
+        "remote s3://bucket cannot be used: it answered 503 SlowDown"
     );
     let asked = proxy.requests().len();
     assert!((3..=10).contains(&asked), "{asked}");
@@ -201,7 +201,11 @@ async fn retries_of_a_busy_server_are_bounded() {
 async fn permanent_errors_are_not_retried() {
     let server = BucketServer::start();
     for (status, code, told) in [
-        (403, "AccessDenied", "refuses: it answered 403 AccessDenied"),
+        (
+            403,
+            "AccessDenied",
+            "denies access: it answered 403 AccessDenied",
+        ),
         (400, "InvalidRequest", "it answered 400 InvalidRequest"),
         (301, "PermanentRedirect", "another region"),
     ] {

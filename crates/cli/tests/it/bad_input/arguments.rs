@@ -61,7 +61,7 @@ fn ambiguous_prefix_is_refused_with_the_candidates() {
             .refused(
                 17,
                 &[
-                    &format!("`{reference}` may mean"),
+                    &format!("`{reference}` matches several sessions"),
                     "report-a (",
                     "report-b (",
                     "[S0105]",
@@ -113,7 +113,7 @@ fn invalid_session_name_is_refused() {
     ] {
         sandbox
             .segno(&["run", "chain.yaml", "--name", name])
-            .refused(2, &["--name", "1 to 64 characters"]);
+            .refused(2, &["--name", "1 to 64 letters"]);
     }
     sandbox
         .segno(&["run", "chain.yaml", "--name=-x"])

@@ -176,7 +176,7 @@ fn database_of_a_newer_version_is_left_unchanged() {
                 "segno.db has format 9",
                 "up to 2",
                 "[F0103]",
-                "use the newer segno",
+                "use the newer version of Segno",
             ],
         );
     }

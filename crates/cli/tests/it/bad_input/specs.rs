@@ -152,7 +152,7 @@ fn missing_variable_is_named_with_a_hint() {
     ]);
     let output = output.refused(3, &[]);
     insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r#"
-    error: [ROOT]/work/chain.yaml cannot be run: its inputs do not fit [W0103]
+    error: [ROOT]/work/chain.yaml cannot run: its inputs are not valid [W0103]
       cause: input `count` must be of type integer, not "many"
              input `tone` must be one of "dry", "warm", not "cold"
              input `topic` (string) is missing

@@ -46,7 +46,7 @@ fn new_message_abandons_a_killed_exchange_but_keeps_its_text() {
     assert_eq!(say(&sandbox, "third").expect_success().stdout, "answer 2\n");
     assert_eq!(sandbox.calls(), ["messages/0", "messages/1", "messages/2"]);
     let asked = sandbox.read("asked-2");
-    let broken = asked.find("[user] second\n[user] (The answer to this message was broken off");
+    let broken = asked.find("[user] second\n[user] (The answer to this message was interrupted");
     assert!(broken.is_some(), "{asked}");
     let endings = events(&sandbox, "exchange_ended");
     let endings: Vec<_> = endings.iter().map(|event| &event["ending"]).collect();
@@ -59,7 +59,7 @@ fn new_message_abandons_a_killed_exchange_but_keeps_its_text() {
 fn second_of_two_concurrent_messages_is_refused() {
     let sandbox = commanded(WAITS);
     let (live, _) = answering(&sandbox);
-    say(&sandbox, "third").refused(21, &["is being run by process"]);
+    say(&sandbox, "third").refused(21, &["is running in process"]);
     sandbox.segno(&["resume", "talk"]).refused(21, &[]);
     sandbox.write("go", "");
     assert_eq!(live.finish().expect_success().stdout, "answer 1\n");

@@ -174,7 +174,10 @@ fn secret_in_a_message_or_answer_is_never_stored() {
     let sandbox = scripted(&format!("default: {{text: \"the key is {secret}\"}}"));
     let output = open(&sandbox, &format!("use {secret}")).expect_success();
     assert!(!output.stdout.contains(secret), "{output:?}");
-    assert!(output.stderr.contains("looks like a secret"), "{output:?}");
+    assert!(
+        output.stderr.contains("a likely secret in the message"),
+        "{output:?}"
+    );
     say(&sandbox, "again").expect_success();
     for entry in std::fs::read_dir(sandbox.home()).unwrap() {
         let path = entry.unwrap().path();

@@ -170,7 +170,7 @@ fn call_without_a_result_is_sent_as_unknown() {
         "Now. ",
         "begun",
         "outcome of this tool call is unknown",
-        "broken off",
+        "interrupted",
         "well?",
     ] {
         assert!(text.contains(words), "{words}: {text}");
@@ -280,7 +280,7 @@ fn oldest_messages_that_do_not_fit_are_excluded() {
     say(&sandbox, "and now?").expect_success();
     let sent = sent(server.requests().last().unwrap());
     assert!(
-        sent[0].1.contains("1 earlier messages are left out"),
+        sent[0].1.contains("1 earlier messages are omitted"),
         "{}",
         sent[0].1
     );

@@ -29,12 +29,12 @@ fn unknown_agent_is_refused_with_the_known_ones() {
     let sandbox = scripted("default: {text: fine}");
     sandbox
         .segno(&["chat", "--agent", "nobody", "hello"])
-        .refused(2, &["no agent `nobody`", "[R0141]"]);
+        .refused(2, &["unknown agent `nobody`", "[R0141]"]);
     sandbox
         .segno(&["chat", "--spec", "bot.yaml", "--agent", "nobody", "hello"])
         .refused(
             2,
-            &["no agent `nobody`", "bot.yaml, which has bot", "[R0141]"],
+            &["unknown agent `nobody`", "bot.yaml; it has bot", "[R0141]"],
         );
     let two = sandbox
         .read("bot.yaml")
@@ -99,7 +99,7 @@ fn workflow_refuses_messages() {
     sandbox
         .segno(&["run", "chain.yaml", "--name", "talk"])
         .expect_success();
-    say(&sandbox, "hello").refused(17, &["no chat but of kind workflow", "[R0144]"]);
+    say(&sandbox, "hello").refused(17, &["not a chat; its kind is workflow", "[R0144]"]);
     sandbox
         .segno(&["chat", "--continue", "hello"])
         .refused(17, &["no chat in", "[R0145]"]);

@@ -178,7 +178,7 @@ fn ctrl_c_stops_an_answer_and_keeps_the_chat() {
     terminal.type_line("quick");
     terminal.wait_for(1, "answer 1");
     let asked = sandbox.read("asked-1");
-    assert!(asked.contains("[user] slow\n[user] (The answer to this message was broken off"));
+    assert!(asked.contains("[user] slow\n[user] (The answer to this message was interrupted"));
     assert_eq!(events(&sandbox, "exchange_ended")[0]["ending"], "stopped");
     assert_eq!(sandbox.calls(), ["messages/0", "messages/1"]);
 }

@@ -171,7 +171,7 @@ fn acp_agent_resumes_its_session_after_a_kill() {
         assert_eq!(opened[0].0, opened[1].0, "the same session");
         let prompt = fixture.user_messages();
         assert!(
-            prompt.contains("was broken off") && prompt.contains("sleep 1"),
+            prompt.contains("was interrupted") && prompt.contains("sleep 1"),
             "{adapter:?} {prompt}"
         );
         // The journal does not hold replayed messages twice.

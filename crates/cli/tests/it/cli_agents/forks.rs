@@ -153,10 +153,7 @@ impl Past {
         for later in ["three.txt", "Four ends it."] {
             assert!(!body.contains(later), "{agent:?} {later}: {first:#?}");
         }
-        assert!(
-            body.contains("this is a copy of it"),
-            "{agent:?} {first:#?}"
-        );
+        assert!(body.contains("this is a fork"), "{agent:?} {first:#?}");
     }
 }
 

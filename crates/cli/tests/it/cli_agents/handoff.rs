@@ -181,7 +181,7 @@ pattern: {type: chain, config: {steps: [{agent: broken, input: Do it}, {agent: h
         .refused(10, &["broken"]);
     sandbox
         .segno(&["resume", "task", "--say", "Be quick."])
-        .refused(2, &["R0127", "no program"]);
+        .refused(2, &["R0127", "no CLI agent"]);
     sandbox
         .segno(&["resume", "task", "--with", "nobody"])
         .refused(2, &["R0115", "nobody"]);
@@ -194,7 +194,7 @@ pattern: {type: chain, config: {steps: [{agent: broken, input: Do it}, {agent: h
         .find(|record| record["kind"] == "step_finished");
     let prompt = finished.unwrap()["body"].to_string();
     assert!(
-        prompt.contains("broken off") && prompt.contains("Be quick."),
+        prompt.contains("interrupted") && prompt.contains("Be quick."),
         "{prompt}"
     );
 }

@@ -138,11 +138,11 @@ fn codex_usage_before_a_limit_is_counted_once() {
     // 1,000 tokens in and 50 out: the run does not wait for an hour to find that out.
     fixture
         .segno(&["run", fixture.spec.to_str().unwrap()])
-        .refused(20, &["used up its max_tokens: 1050 of 1000"]);
+        .refused(20, &["reached its limit `max_tokens`: 1050 of 1000"]);
     let calls = fixture.server.requests().len();
     fixture
         .segno(&["resume", "task", "--on-limit", "ask"])
-        .refused(20, &["used up its max_tokens: 1050 of 1000"]);
+        .refused(20, &["reached its limit `max_tokens`: 1050 of 1000"]);
     assert_eq!(
         fixture.server.requests().len(),
         calls,

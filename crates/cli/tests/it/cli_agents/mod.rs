@@ -192,7 +192,7 @@ fn killed_agent_resumes_its_own_conversation() {
         assert_eq!(opened[0].0, opened[1].0, "the same conversation");
         let prompt = fixture.user_messages();
         assert!(
-            prompt.contains("was broken off") && prompt.contains("sleep 1"),
+            prompt.contains("was interrupted") && prompt.contains("sleep 1"),
             "{agent:?} {prompt}"
         );
     }
@@ -352,7 +352,7 @@ fn import_skips_conversations_of_existing_sessions() {
         assert!(
             output
                 .stdout
-                .contains("it is a conversation of session task"),
+                .contains("it is a conversation of session `task`"),
             "{output:?}"
         );
         let listed = fixture

@@ -84,7 +84,11 @@ fn assert_resumes_in(fixture: &Fixture, folder: &Path, strategy: &str, before: &
     );
     assert_sent_as_calls(fixture);
     let prompt = fixture.user_messages();
-    let moved = format!("it was {}, and is {}.", before.display(), folder.display());
+    let moved = format!(
+        "it was {}, and is now {}.",
+        before.display(),
+        folder.display()
+    );
     assert!(prompt.contains(&moved), "{:?} {prompt}", fixture.agent);
     assert!(!before.exists(), "nobody worked where it was");
     fixture.segno(&["doctor"]).expect_success();

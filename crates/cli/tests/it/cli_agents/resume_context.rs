@@ -30,7 +30,7 @@ fn killed(agent: Agent) -> Fixture {
 fn resume_message(fixture: &Fixture) -> String {
     let sent = conversation(&fixture.server.request("told", 1).unwrap());
     let found = sent.iter().rev().find_map(|part| match part {
-        Part::Text(Role::User, text) if text.contains("broken off") => Some(text.clone()),
+        Part::Text(Role::User, text) if text.contains("interrupted") => Some(text.clone()),
         _ => None,
     });
     found.unwrap_or_else(|| panic!("{sent:#?}"))
@@ -77,7 +77,7 @@ fn new_agent_receives_decisions_errors_and_todos() {
         assert_eq!(fixture.opened().pop().unwrap().1, "summarized", "{agent:?}");
         let message = resume_message(&fixture);
         for words in [
-            "d1 [library] Use SQLite Why: one file is enough (person:",
+            "d1 [library] Use SQLite Why: one file is enough (user:",
             "e1 [unresolved] build: the linker fails",
             "e2 [fixed] error: a typo",
             "phase: red",
@@ -104,7 +104,7 @@ fn resumed_agent_receives_only_new_user_notes() {
     assert_eq!(fixture.opened().pop().unwrap().1, "native");
     let first = resume_message(&fixture);
     assert!(
-        first.contains("A person noted this for you meanwhile"),
+        first.contains("The user added these notes for you meanwhile"),
         "{first}"
     );
     assert!(first.contains("d1 [library] Use SQLite"), "{first}");

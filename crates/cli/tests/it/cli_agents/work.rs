@@ -142,7 +142,7 @@ fn assert_commits_each_task(provider: &str) {
         prompt.contains("- [x] T1: Write the first\n- [ ] T2: Write the second (after T1)"),
         "{prompt}"
     );
-    assert!(prompt.contains("Write two files.") && prompt.contains("Commit nothing yourself"));
+    assert!(prompt.contains("Write two files.") && prompt.contains("Do not commit:"));
     assert!(!prompt.contains(&markers[0]), "{prompt}");
     // One commit for each task, and no file in the user's folder.
     let log = git(

@@ -30,7 +30,7 @@ fn question_ends_the_run_with_19_and_the_answer_resumes_it() {
       … steps/0 a
       ✓ steps/0 [TOOK]
       ? steps/1 asks: Publish it?
-    waiting: session report waits for a person: Publish it? [R0108]
+    waiting: session `report` waits for your answer: Publish it? [R0108]
       It says: the tide
       hint: answer with `segno answer report --step steps/1 TEXT`, then `segno resume report`
     ");
@@ -45,7 +45,7 @@ fn question_ends_the_run_with_19_and_the_answer_resumes_it() {
     assert_eq!(status[0]["status"], "waiting");
     sandbox
         .segno(&["resume"])
-        .refused(19, &["waits for a person", "[R0108]"]);
+        .refused(19, &["waits for your answer", "[R0108]"]);
     let output = sandbox
         .segno(&["answer", "report", "yes", "--resume"])
         .expect_success();
@@ -61,7 +61,7 @@ fn answer_is_stored_and_accepted_once() {
     sandbox.segno(&["answer", "report", "yes"]).expect_success();
     sandbox
         .segno(&["answer", "report", "no"])
-        .refused(2, &["asks nothing", "[R0111]"]);
+        .refused(2, &["has no open question", "[R0111]"]);
     let output = sandbox.segno(&["resume"]).expect_success();
     assert_eq!(output.stdout, "published\n");
     sandbox

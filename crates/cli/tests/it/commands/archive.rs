@@ -301,7 +301,7 @@ fn forged_folder_cannot_reach_other_files() {
             format!("{before}{part}{after}")
         });
         let output = import(&there, &forged, &[]);
-        output.refused(23, &["is no file of a checkpoint", "[K0404]"]);
+        output.refused(23, &["is not a file of a checkpoint", "[K0404]"]);
         assert!(list(&there).is_empty());
         Command::new("rm").arg("-r").arg(&forged).status().unwrap();
     }
@@ -470,7 +470,7 @@ fn diverged_session_is_not_merged() {
     export(&sandbox, &late, &two);
     let there = crate::sandbox();
     import(&there, &one, &[]).expect_success();
-    import(&there, &two, &[]).refused(17, &["goes on to entry", "[S0113]"]);
+    import(&there, &two, &[]).refused(17, &["continues to event", "[S0113]"]);
     assert_eq!(list(&there).len(), 1);
 }
 

@@ -241,21 +241,27 @@ fn tampered_transcripts_are_refused_by_name() {
         "conversations/claude-code/a/",
         "agents/claude-code/a.jsonl",
     ] {
-        refused(&named(name, 2), &[name, "is no file of a checkpoint"]);
+        refused(&named(name, 2), &[name, "is not a file of a checkpoint"]);
     }
     let other = "conversations/claude-code/5e550000-0000-4000-8000-000000000001.jsonl";
     let plant = |forged: &Path| {
         write_file(&forged.join(other), b"{}");
         named(other, 2)(forged);
     };
-    refused(&plant, &[other, "is of no conversation of the session"]);
+    refused(
+        &plant,
+        &[other, "does not belong to a conversation of the session"],
+    );
     let beside = other.replace(".jsonl", "/agent-a.jsonl");
     let plant = |forged: &Path| {
         make_folder(forged.join(&beside).parent().unwrap());
         write_file(&forged.join(&beside), b"{}");
         named(&beside, 2)(forged);
     };
-    refused(&plant, &[&beside, "is of no conversation of the session"]);
+    refused(
+        &plant,
+        &[&beside, "does not belong to a conversation of the session"],
+    );
     refused(&named(other, 300 << 20), &[other, "is longer than"]);
     let oversized = |forged: &Path| {
         let file = std::fs::File::options();

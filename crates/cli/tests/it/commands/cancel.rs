@@ -25,9 +25,14 @@ fn stopped_session_is_cancelled_permanently() {
     );
     fix_answers(&sandbox);
     for command in ["resume", "cancel"] {
-        sandbox
-            .segno(&[command, "chain"])
-            .refused(17, &["chain", "is cancelled: it is over", "[S0108]"]);
+        sandbox.segno(&[command, "chain"]).refused(
+            17,
+            &[
+                "chain",
+                "is cancelled; fork it to continue from it",
+                "[S0108]",
+            ],
+        );
     }
     sandbox.segno(&["resume"]).refused(17, &["[S0106]"]);
     assert_eq!(sandbox.calls().len(), 3);
@@ -112,7 +117,7 @@ fn cancel_now_overrides_an_earlier_cancel() {
         .expect_success();
     until_gone(&agent);
     live.finish()
-        .refused(10, &["stopped: session chain is cancelled"]);
+        .refused(10, &["stopped: session `chain` is cancelled"]);
 }
 
 #[test]

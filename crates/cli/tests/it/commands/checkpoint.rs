@@ -371,7 +371,7 @@ fn config_and_spec_patterns_select_the_files() {
     sandbox.configure("");
     sandbox
         .segno(&["validate", "chain.yaml"])
-        .refused(3, &["W0101", "exclude/0", "a pattern must name something"]);
+        .refused(3, &["W0101", "exclude/0", "a pattern must not be empty"]);
 }
 
 #[test]
@@ -578,10 +578,10 @@ fn running_session_is_captured_but_not_restored_over() {
     let checkpoint = create_checkpoint(&sandbox);
     sandbox
         .segno(&["checkpoint", "restore", id(&checkpoint)])
-        .refused(17, &["is being run", "--into", "[K0203]"]);
+        .refused(17, &["is running", "--into", "[K0203]"]);
     sandbox
         .segno(&["checkpoint", "restore", id(&checkpoint), "--into", "."])
-        .refused(17, &["is being run"]);
+        .refused(17, &["is running"]);
     sandbox
         .segno(&[
             "checkpoint",
@@ -611,7 +611,7 @@ fn unknown_checkpoint_is_named() {
     );
     sandbox
         .segno(&["checkpoint", "show", "01ABCDEFGH"])
-        .refused(17, &["there is no checkpoint `01ABCDEFGH`", "[K0201]"]);
+        .refused(17, &["no checkpoint matches `01ABCDEFGH`", "[K0201]"]);
 }
 
 #[test]

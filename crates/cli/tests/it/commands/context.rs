@@ -36,14 +36,14 @@ fn context_is_shown_whole_or_in_sections() {
     for words in [
         "## Session\nchain, run 1",
         "1 of 3 done",
-        "under way: **steps/1**",
+        "in progress: **steps/1**",
         "- [x] **steps/0**",
-        "- [ ] **steps/1** (begun)\n- [ ] **steps/2**",
+        "- [ ] **steps/1** (started)\n- [ ] **steps/2**",
         "- d1 [approach] Use SQLite Why: one file",
         "- e1 [unresolved] error: cannot link",
-        "## Git\nthe folder is no git repository",
+        "## Git\nthe folder is not a git repository",
         "next: **steps/1**",
-        "asked for it: lunch is ready",
+        ": lunch is ready",
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }

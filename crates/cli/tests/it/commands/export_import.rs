@@ -239,20 +239,20 @@ fn existing_session_is_not_imported_again() {
             .segno(&["sessions", "import", "stuck.segno"])
             .refused(17, &[&["stuck", "[S0113]"], words].concat());
     };
-    import(&["the same journal", "nothing to import"]);
+    import(&["the same journal", "nothing needs to be imported"]);
     // The copy is resumed elsewhere: its export has everything of the original, and more.
     fix_answers(&sandbox);
     run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).expect_success();
     run_elsewhere(&sandbox, &["resume", "stuck"]).expect_success();
     let older = file(&sandbox);
     run_elsewhere(&sandbox, &["sessions", "export", "stuck", "--force"]).expect_success();
-    import(&["the file goes on to entry", "--now", "import again"]);
+    import(&["the file continues to event", "--now", "import again"]);
     let newer = file(&sandbox);
     // Here the session continues differently.
     sandbox.segno(&["resume", "stuck"]).expect_success();
-    import(&["went another way"]);
+    import(&["has diverged from"]);
     fs::write(sandbox.work().join("stuck.segno"), older).unwrap();
-    import(&["only the first 9", "nothing to import"]);
+    import(&["only the first 9", "nothing needs to be imported"]);
     sandbox
         .segno(&["sessions", "delete", "stuck"])
         .expect_success();

@@ -195,12 +195,12 @@ fn impossible_forks_are_refused() {
         let words = [&["sessions", "fork", session], more].concat();
         sandbox.segno(&words)
     };
-    fork("chain", &["--from", "NOTHING"]).refused(17, &["there is no checkpoint", "[K0201]"]);
-    fork("chain", &["--from", "steps/1"]).refused(17, &["`--before` names a step"]);
+    fork("chain", &["--from", "NOTHING"]).refused(17, &["no checkpoint matches", "[K0201]"]);
+    fork("chain", &["--from", "steps/1"]).refused(17, &["use `--before` to name a step"]);
     fork("other", &["--from", &checkpoint]).refused(
         17,
         &[
-            "it is one of session chain",
+            "it belongs to session `chain`",
             "segno checkpoint list other",
             "[R0120]",
         ],
@@ -209,9 +209,13 @@ fn impossible_forks_are_refused() {
     let from = checkpoint.as_str();
     fork("chain", &["--from", from, "--into", "../full"]).refused(
         17,
-        &["full cannot be the folder of a copy", "mine.txt", "[R0121]"],
+        &[
+            "full cannot be the workspace of a fork",
+            "mine.txt",
+            "[R0121]",
+        ],
     );
-    fork("chain", &["--from", from, "--into", "."]).refused(17, &["session chain", "[R0121]"]);
+    fork("chain", &["--from", from, "--into", "."]).refused(17, &["session `chain`", "[R0121]"]);
     fork("chain", &["--from", from, "--into", "notes/sub"]).refused(17, &["[R0121]"]);
     fork("chain", &["--from", from, "--into", "chain.yaml/x"]).refused(17, &["[R0121]"]);
     fork("chain", &["--from", from, "--name", "other"]).refused(17, &["other", "[S0102]"]);
@@ -225,7 +229,10 @@ fn impossible_forks_are_refused() {
         "chain",
         &["--from", from, "--into", folder.to_str().unwrap()],
     )
-    .refused(17, &["session chain-fork works in it", "[R0121]"]);
+    .refused(
+        17,
+        &["it is the workspace of session `chain-fork`", "[R0121]"],
+    );
     fork("chain", &["--from", from]).expect_success();
     assert!(root(&sandbox).join("work-chain-fork-2").is_dir());
 }

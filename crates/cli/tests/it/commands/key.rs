@@ -85,7 +85,7 @@ fn a_key_that_is_locked_needs_its_passphrase() {
     sandbox
         .segno(&create)
         .refused(12, &["C0106", "it is locked", "SEGNO_PASSPHRASE"]);
-    run_with_passphrase(&sandbox, "wrong", &create).refused(12, &["C0106", "does not fit"]);
+    run_with_passphrase(&sandbox, "wrong", &create).refused(12, &["C0106", "is wrong"]);
     run_with_passphrase(&sandbox, "open sesame", &create).expect_success();
     // A command that reads no files needs no passphrase.
     sandbox.segno(&["sessions", "list"]).expect_success();

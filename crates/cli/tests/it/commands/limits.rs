@@ -154,7 +154,7 @@ fn resumed_wait_is_reported_and_can_be_stopped() {
     });
     live.signal(Signal::INT);
     live.finish()
-        .refused(130, &["session chain is paused, as asked by Ctrl-C"]);
+        .refused(130, &["session `chain` is paused, requested by Ctrl-C"]);
     assert_eq!(sandbox.calls().len(), 1);
     let shown = shown(&sandbox, "chain");
     assert_eq!(shown["status"], "paused");
@@ -164,7 +164,7 @@ fn resumed_wait_is_reported_and_can_be_stopped() {
 #[test]
 fn limit_beyond_the_policy_pauses_the_run() {
     for (policy, words) in [
-        ("on_limit: pause", "`on_limit` is to pause"),
+        ("on_limit: pause", "`on_limit` is `pause`"),
         ("max_wait_s: 60", "`max_wait_s` is 1 min 00 s"),
         ("max_total_wait_s: 60", "`max_total_wait_s` is 1 min 00 s"),
     ] {
@@ -177,7 +177,7 @@ fn limit_beyond_the_policy_pauses_the_run() {
                 "(rate limit of scripted)",
                 words,
                 "[R0123]",
-                "`segno resume chain` goes on when the time has come, `--on-limit ask` asks at once",
+                "after that, `segno resume chain` continues; `--on-limit ask` sends a request now",
             ],
         );
         assert_eq!(shown(&sandbox, "chain")["status"], "paused");
@@ -204,9 +204,9 @@ fn a_used_up_budget_ends_the_run_instead_of_a_wait() {
     );
     sandbox
         .segno(&["run", "chain.yaml"])
-        .refused(20, &["used up its max_tokens: 60 of 50"]);
+        .refused(20, &["reached its limit `max_tokens`: 60 of 50"]);
     sandbox
         .segno(&["resume", "chain"])
-        .refused(20, &["used up its max_tokens"]);
+        .refused(20, &["reached its limit `max_tokens`"]);
     assert_eq!(sandbox.calls().len(), 1, "nobody is asked again");
 }

@@ -40,7 +40,7 @@ fn validate_reports_all_errors_at_once() {
     insta::assert_snapshot!(super::normalize(&sandbox, &output.stderr), @r"
     error: [ROOT]/work/chain.yaml is not a valid spec [W0101]
       cause: /runtime/provder (line 4): unknown key; did you mean `provider`?
-             /pattern/config/steps/0/agent (line 12): no such agent: `b`; did you mean `a`?
+             /pattern/config/steps/0/agent (line 12): unknown agent `b`; did you mean `a`?
              /pattern/config/steps/0/input (line 12): template: line 1 of the template: unexpected end of input, expected end of variable block
     ");
     let output = sandbox
@@ -62,7 +62,10 @@ fn unsupported_feature_is_refused_by_name() {
         "version: 0\nenv: {secrets: [{key: K, source: ssm, path: k}]}",
     );
     for command in ["validate", "run"] {
-        let expected = ["secrets are read from the environment or a file", "[W0102]"];
+        let expected = [
+            "secrets are read from the environment or from a file",
+            "[W0102]",
+        ];
         sandbox
             .segno(&[command, "chain.yaml"])
             .refused(18, &expected);

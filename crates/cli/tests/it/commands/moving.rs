@@ -134,9 +134,15 @@ fn running_session_or_missing_folder_blocks_a_move() {
         .refused(21, &["[S0107]", "hint:"]);
     live.kill();
     for (path, why) in [("nowhere", "No such file"), ("chain.yaml", "not a folder")] {
-        sandbox
-            .segno(&["sessions", "move", "busy", path])
-            .refused(2, &["cannot be worked in", why, "[R0117]", "make it first"]);
+        sandbox.segno(&["sessions", "move", "busy", path]).refused(
+            2,
+            &[
+                "cannot be used as a workspace",
+                why,
+                "[R0117]",
+                "create it first",
+            ],
+        );
     }
     assert_eq!(workspace(&sandbox), sandbox.work().to_str().unwrap());
     sandbox
@@ -165,7 +171,7 @@ fn resume_without_its_folder_is_refused_with_a_hint() {
         within(&sandbox, &folder, words).refused(
             2,
             &[
-                "is not there",
+                "does not exist",
                 "[R0118]",
                 "`segno sessions move chain FOLDER`",
             ],

@@ -31,7 +31,7 @@ fn pause_waits_for_the_step_and_creates_a_checkpoint() {
         pausing
             .stderr()
             .contains("the step in flight has ended (steps/1)")
-            && live.stderr().contains("someone asked for a pause")
+            && live.stderr().contains("a pause was requested")
     });
     sandbox.write("go", "");
     let output = pausing.finish().expect_success();
@@ -83,7 +83,7 @@ fn pending_pause_stops_the_next_run_before_any_call() {
     sandbox.write("go", "");
     sandbox
         .segno(&["resume"])
-        .refused(130, &["as asked by segno pause", "segno resume chain"]);
+        .refused(130, &["requested by segno pause", "segno resume chain"]);
     assert_eq!(shown(&sandbox, "chain")["status"], "paused");
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
     sandbox.segno(&["resume"]).expect_success();
@@ -130,7 +130,7 @@ fn pause_kills_the_step_after_its_time_limit() {
     let (live, agent) = start_waiting(&sandbox, &[]);
     sandbox.segno(&["pause"]).expect_success();
     live.finish()
-        .refused(130, &["no step ended within", "stopping at once", "paused"]);
+        .refused(130, &["no step finished within", "stopping now", "paused"]);
     until_gone(&agent);
     assert_eq!(newest_checkpoint(&sandbox)["trigger"], "pause");
 }
@@ -152,7 +152,7 @@ fn pause_command_creates_the_checkpoint_of_a_killed_run() {
     });
     let pausing = Live::start(&sandbox, &["pause", "--json"]);
     wait_until("the run was told", || {
-        sandbox.read("said").contains("someone asked for a pause")
+        sandbox.read("said").contains("a pause was requested")
     });
     sandbox.write("go", "");
     assert!(run.wait().unwrap().signal().is_some());
@@ -171,7 +171,7 @@ fn only_running_sessions_can_be_paused() {
     let sandbox = sandbox();
     sandbox
         .segno(&["pause"])
-        .refused(17, &["[S0115]", "no session is being run in"]);
+        .refused(17, &["[S0115]", "no session is running in"]);
     waiting_chain(&sandbox, 2, 0);
     let (live, _) = start_waiting(&sandbox, &[]);
     live.kill();
@@ -199,7 +199,7 @@ fn after_steps_pauses_the_session_repeatedly() {
         assert_eq!(newest_checkpoint(&sandbox)["trigger"], "task_complete");
         sandbox
             .segno(&["resume"])
-            .refused(130, &["2 steps are done"]);
+            .refused(130, &["2 steps finished"]);
         assert_eq!(shown(&sandbox, "chain")["steps_finished"], done);
     }
     sandbox.segno(&["resume"]).expect_success();

@@ -58,7 +58,7 @@ fn resume_without_a_name_takes_the_newest_of_the_folder() {
     let output = sandbox.segno(&["resume"]).refused(17, &[]);
     insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     error: no session in [ROOT]/work can be resumed [S0106]
-      hint: `segno sessions list --all` shows those of other folders
+      hint: `segno sessions list --all` lists the sessions of all folders
     ");
 }
 
@@ -90,8 +90,8 @@ fn spec_can_stop_at_a_step_in_flight() {
     sandbox.write("go", "");
     let output = sandbox.segno(&["resume"]).refused(19, &[]);
     insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
-    error: whether step steps/1 took effect is unknown: the run was lost while it was in flight [R0103]
-      hint: look whether it did; `segno resume chain --in-flight repeat` asks again
+    error: the outcome of step steps/1 is unknown: the run was lost while it was in flight [R0103]
+      hint: check whether it took effect; `segno resume chain --in-flight repeat` runs it again
     ");
     sandbox
         .segno(&["resume", "chain"])
@@ -126,7 +126,7 @@ fn running_session_cannot_be_resumed() {
     let (live, _) = start_waiting(&sandbox, &[]);
     sandbox.segno(&["resume", "chain"]).refused(
         21,
-        &["is being run by process", "[S0107]", "segno logs -f chain"],
+        &["is running in process", "[S0107]", "segno logs -f chain"],
     );
     sandbox.write("go", "");
     live.finish().expect_success();
@@ -141,7 +141,7 @@ fn deleted_spec_does_not_block_a_resume() {
     fix_answers(&sandbox);
     std::fs::remove_file(sandbox.work().join("chain.yaml")).unwrap();
     let output = sandbox.segno(&["resume"]).expect_success();
-    let note = "chain.yaml cannot be read any more (No such file or directory (os error 2)); going on with the copy that was kept";
+    let note = "chain.yaml can no longer be read (No such file or directory (os error 2)); continuing with the stored copy";
     assert!(output.stderr.contains(note), "{}", output.stderr);
 }
 

@@ -49,7 +49,7 @@ fn run_that_failed_for_good_can_be_resumed_when_fixed() {
       … steps/1 a (attempt 3)
       ✗ steps/1 attempt 3: line is down (network); gives up
     error: step steps/1 (agent `a`) failed after 3 attempts: line is down [R0101]
-      hint: `segno resume chain` tries again from this step on
+      hint: `segno resume chain` retries from this step
     ");
     fix_answers(&sandbox);
     let output = sandbox.segno(&["resume", "--json"]).expect_success();
@@ -66,7 +66,7 @@ fn permanent_failure_is_not_retried() {
         scripted(&sandbox, &["input: x"], &answers);
         sandbox
             .segno(&["run", "chain.yaml"])
-            .refused(10, &["after 1 attempt:", kind, "mend the cause"]);
+            .refused(10, &["after 1 attempt:", kind, "fix the cause"]);
         assert_eq!(sandbox.calls().len(), 1);
     }
 }

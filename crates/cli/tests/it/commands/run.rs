@@ -124,7 +124,9 @@ fn taken_name_is_refused_before_any_call() {
     let output = sandbox.segno(&["run", "chain.yaml", "--name", "mine"]);
     assert!(!output.status.success());
     assert!(
-        output.stderr.contains("the name `mine` is taken [S0102]"),
+        output
+            .stderr
+            .contains("the name `mine` is already in use [S0102]"),
         "{}",
         output.stderr
     );
@@ -181,7 +183,7 @@ fn artifact_cannot_leave_its_folder() {
     std::os::unix::fs::symlink("/tmp", sandbox.work().join("artifacts/link")).unwrap();
     sandbox
         .segno(&["run", "chain.yaml", "--var", "place=link/out"])
-        .refused(12, &["link", "is a link"]);
+        .refused(12, &["link", "is a symbolic link"]);
     assert!(sandbox.calls().is_empty());
     assert!(session_statuses(&sandbox).is_empty());
 }
@@ -347,7 +349,7 @@ fn following_the_hint_resolves_the_error() {
         .refused(12, &["[F0202]"]);
     sandbox
         .segno(&["resume"])
-        .refused(12, &["[F0202]", "move it away"]);
+        .refused(12, &["[F0202]", "move the file away"]);
     let artifact = sandbox.work().join("artifacts/out.txt");
     fs::rename(artifact, sandbox.work().join("theirs.txt")).unwrap();
     sandbox.segno(&["resume"]).expect_success();

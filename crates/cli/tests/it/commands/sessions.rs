@@ -227,7 +227,7 @@ fn running_session_is_not_deleted() {
         .segno(&["sessions", "delete", "chain", "--yes"])
         .refused(
             17,
-            &["chain", "is being run", "[S0109]", "segno cancel chain"],
+            &["chain", "is running", "[S0109]", "segno cancel chain"],
         );
     sandbox
         .segno(&[

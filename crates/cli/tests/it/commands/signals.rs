@@ -24,8 +24,8 @@ fn ctrl_c_stops_after_the_step() {
       … steps/1 a
     stopping after this step; Ctrl-C again stops at once
       ✓ steps/1 [TOOK]
-    stopped: session chain is paused, as asked by Ctrl-C [R0102]
-      hint: `segno resume chain` goes on
+    stopped: session `chain` is paused, requested by Ctrl-C [R0102]
+      hint: `segno resume chain` continues the session
     ");
     assert_eq!(shown(&sandbox, "chain")["status"], "paused");
     sandbox.segno(&["resume"]).expect_success();
@@ -45,7 +45,7 @@ fn a_second_ctrl_c_stops_at_once() {
     live.finish().refused(
         130,
         &[
-            "stopped: session chain is paused",
+            "stopped: session `chain` is paused",
             "steps/1 was in flight",
             "segno resume chain",
         ],

@@ -113,11 +113,7 @@ fn wrong_arguments_get_an_error_that_a_model_can_use() {
             json!({"text": "x", "type": "mood"}),
             "mood",
         ),
-        (
-            "record_decision",
-            json!({"text": "  \n"}),
-            "it says nothing",
-        ),
+        ("record_decision", json!({"text": "  \n"}), "it is empty"),
         ("resolve_error", json!({"note": "e9"}), "e9"),
         (
             "resolve_error",

@@ -89,7 +89,7 @@ fn task_remembers_only_its_dependencies() {
 fn reader() -> ModelServer {
     ModelServer::start(|_, asked| {
         let messages = asked.body["messages"].to_string();
-        if asked.body["system"].to_string().contains("sum up") {
+        if asked.body["system"].to_string().contains("You summarize") {
             return ModelResponse::Text(format!("SUM of {} bytes", messages.len()));
         }
         if messages.contains("SUM of") {
@@ -146,7 +146,7 @@ fn kill_does_not_repeat_a_conversation_summary() {
         assert!(
             last[0]
                 .1
-                .starts_with("What was said before, summed up:\n\nSUM of"),
+                .starts_with("Summary of the conversation so far:\n\nSUM of"),
             "{last:?}"
         );
         assert_eq!(last[1].1, "read it");
@@ -194,7 +194,7 @@ fn every_step_is_noted_once_and_agents_see_the_newest() {
             assert_eq!(asked.len(), 3, "no answered question is asked again");
             let shown = asked[2].body["system"].as_str().unwrap();
             assert!(
-                shown.starts_with("You are brief.\n\nNotes of the work so far:"),
+                shown.starts_with("You are brief.\n\nNotes on the work so far:"),
                 "{shown}"
             );
             assert!(

@@ -101,7 +101,7 @@ fn missing_secret_is_reported_before_any_request() {
     run(&sandbox).refused(
         2,
         &[
-            "secret `KEY` is needed",
+            "secret `KEY` is missing",
             "key.txt cannot be read",
             "[A0103]",
         ],

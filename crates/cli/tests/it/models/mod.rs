@@ -186,10 +186,7 @@ fn cost_is_counted_at_known_prices_and_limited() {
     let questions = ["one", "two", "three"];
     chain(&sandbox, "openai", &server.host(), more, &questions);
     let output = run(&sandbox, &["run", "ask.yaml"]);
-    output.refused(
-        18,
-        &["the price of model `small-1` is not known", "[A0105]"],
-    );
+    output.refused(18, &["the price of model `small-1` is unknown", "[A0105]"]);
     assert!(server.requests().is_empty());
     // 11 input tokens and 7 output tokens cost 0.00018 dollars.
     sandbox.configure("[prices.small-1]\ninput = 10\noutput = 10.0\n");

@@ -95,7 +95,7 @@ fn reader_model_adds_notes_and_may_fail() {
                 .segno(&["note", "list", "ask", "--json"])
                 .expect_success();
             assert_eq!(notes.json().len(), noted, "{provider} {output:?}");
-            let complains = output.stderr.contains("`a` brought no memos");
+            let complains = output.stderr.contains("`a` extracted no notes");
             assert_eq!(complains, noted == 0, "{provider} {output:?}");
             let asked = server.requests()[1].body.to_string();
             assert!(asked.contains("I count none."), "{asked}");

@@ -196,7 +196,7 @@ fn missing_collector_delays_nothing() {
     let output = run(&sandbox, &["run", "ask.yaml"]).expect_success();
     assert_eq!(output.stdout, "it is 42\n");
     assert_eq!(
-        output.stderr.matches("telemetry is not sent").count(),
+        output.stderr.matches("telemetry is not exported").count(),
         1,
         "{}",
         output.stderr

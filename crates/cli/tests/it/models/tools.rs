@@ -245,7 +245,7 @@ fn endless_tool_loop_is_ended() {
         }),
     );
     with_tools(&sandbox, "anthropic", &server.host(), "current_time");
-    run(&sandbox, &["run", "ask.yaml"]).refused(10, &["asked for tools 200 times"]);
+    run(&sandbox, &["run", "ask.yaml"]).refused(10, &["called tools 200 times"]);
     assert_eq!(server.requests().len(), 200);
 }
 
@@ -292,7 +292,7 @@ fn skill_is_announced_and_loaded_on_demand() {
     let asked = server.requests();
     let system = asked[0].body["system"].as_str().unwrap();
     assert!(
-        system.ends_with("when they are needed:\n- notes: how to write notes"),
+        system.ends_with("when you need it):\n- notes: how to write notes"),
         "{system}"
     );
     let messages = asked[1].body["messages"].to_string();

@@ -96,9 +96,9 @@ fn resealed_file_with_invalid_events_is_refused() {
         read(&bundle_bytes(texts, events)).unwrap_err().to_string()
     };
     assert!(refused(&[], &good).contains("it is missing"));
-    assert!(refused(&["text", "more"], &good).contains("nothing refers to it"));
-    assert!(refused(&["text", "text"], &good).contains("a second time"));
-    assert!(refused(&["text"], &good[1..]).contains("created once, and first"));
+    assert!(refused(&["text", "more"], &good).contains("no event references it"));
+    assert!(refused(&["text", "text"], &good).contains("appears twice"));
+    assert!(refused(&["text"], &good[1..]).contains("only the first event creates"));
     let over = RunEnded {
         status: Status::Completed,
         error: None,

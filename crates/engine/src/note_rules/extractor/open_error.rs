@@ -19,7 +19,7 @@ const DENIALS: [&str; 7] = [
     "Permission to use",
     "doesn't want to proceed",
     "doesn't want to take this action",
-    "A person refused this call",
+    "The user refused this call",
     "rejected by user",
 ];
 
@@ -116,7 +116,7 @@ pub(super) fn failure_message<'a>(usual: &'a str, text: &str) -> (&'a str, Strin
     let denied = begin == "declined" || DENIALS.iter().any(|words| begin.contains(words));
     let message = error_excerpt(without_status(text));
     let message = match message.as_str() {
-        "" if text.trim().is_empty() => "it failed, and said nothing".to_owned(),
+        "" if text.trim().is_empty() => "it failed without a message".to_owned(),
         "" => cut(text.trim(), TEXT),
         _ => message,
     };

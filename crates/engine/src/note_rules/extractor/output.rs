@@ -7,7 +7,7 @@ const BEGINNING: usize = 128 * 1024;
 const END: usize = 384 * 1024;
 
 /// The placeholder for the omitted middle.
-const GAP: &str = "[output cut: its middle is left out]";
+const GAP: &str = "[output cut: the middle is omitted]";
 
 /// The maximum length of a quoted line, in characters.
 const LINE: usize = 200;

@@ -38,7 +38,7 @@ pub(super) async fn resolve_plan(runner: &Runner, plan: &Plan) -> Result<Checkli
         }
         let prompt = match &objection {
             Some(Objection { plan, reason }) if plan.is_empty() => format!(
-                "Your plan cannot be worked on ({reason}). Approve the one before, reject it, or send one that can?"
+                "Your plan is not valid ({reason}). Approve the previous plan, reject it, or send a valid one?"
             ),
             _ => {
                 "Approve this plan? Answer `approve`, `reject REASON`, or with another plan.".into()
@@ -63,7 +63,7 @@ pub(super) async fn resolve_plan(runner: &Runner, plan: &Plan) -> Result<Checkli
             }
         }
     }
-    unreachable!("a person is asked until there is a plan")
+    unreachable!("the user is asked until there is a plan")
 }
 
 /// Asks the planner for a plan.

@@ -49,7 +49,7 @@ pub(crate) fn parse_review(text: &str) -> Result<Review, String> {
         other => return Err(format!("its comments are {other}, not a list of texts")),
     };
     if !approved && comments.iter().all(|comment| comment.trim().is_empty()) {
-        return Err("it does not approve, and says nothing that could be changed".to_owned());
+        return Err("it does not approve, but has no comments".to_owned());
     }
     Ok(Review {
         approved,

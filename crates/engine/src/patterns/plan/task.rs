@@ -93,7 +93,7 @@ impl Job<'_> {
             let answer = self.commit(runner, &runner.text(done).await?).await?;
             return Ok(parse_commit(&runner.text(answer).await?));
         }
-        unreachable!("a person is asked until it is approved")
+        unreachable!("the user is asked until the task is approved")
     }
 
     async fn run_worker(
@@ -150,11 +150,11 @@ impl Job<'_> {
         let task = self.task();
         let prompt = match review {
             Some(review) if !review.approved => format!(
-                "The reviewer does not approve task {} ({}). Answer `approve` to commit it nevertheless, or `reject REASON` to have it done again.",
+                "The reviewer does not approve task {} ({}). Answer `approve` to commit it anyway, or `reject REASON` to have it redone.",
                 task.id, task.title
             ),
             _ => format!(
-                "Approve task {} ({})? Answer `approve`, or `reject REASON` to have it done again.",
+                "Approve task {} ({})? Answer `approve`, or `reject REASON` to have it redone.",
                 task.id, task.title
             ),
         };
@@ -165,7 +165,7 @@ impl Job<'_> {
         let answer = ask_human(runner, &path, &prompt, &shown, YES_OR_NO).await?;
         Ok(match parse_decision(&answer) {
             Decision::Reject(reason) if reason.is_empty() => {
-                Some("A person rejected it and gave no reason.".to_owned())
+                Some("The user rejected it without a reason.".to_owned())
             }
             Decision::Reject(reason) => Some(reason),
             Decision::Approve | Decision::Plan(_) | Decision::BadPlan(_) => None,

@@ -89,7 +89,7 @@ used so far: 0 tokens read, 0 written, $0.00
 ## Done
 nothing yet
 
-## Still to do
+## To do
 nothing
 
 ## Decisions
@@ -100,10 +100,10 @@ none
 
 ## Next
 next: unknown
-the work stopped: unknown
+reason for the stop: unknown
 
 ## More
-details on demand: tools `read_history` and `search_history` of the MCP server `segno`, or the commands `segno note list report`, `segno context report` and `segno logs report`
+for details, use the tools `read_history` and `search_history` of the MCP server `segno`, or the commands `segno note list report`, `segno context report` and `segno logs report`
 "
     );
 }
@@ -127,7 +127,7 @@ fn plan_lists_done_started_and_next() {
     assert_eq!(issue[0].chars().count(), 503);
     assert_eq!(
         section(&resume_context, Section::Plan),
-        ["2 of 4 done", "under way: **T4** do T4"]
+        ["2 of 4 done", "in progress: **T4** do T4"]
     );
     assert_eq!(
         section(&resume_context, Section::Done),
@@ -140,7 +140,7 @@ fn plan_lists_done_started_and_next() {
     // A started task comes first.
     assert_eq!(
         section(&resume_context, Section::Next),
-        ["next: **T4** do T4", "the work stopped: lunch"]
+        ["next: **T4** do T4", "reason for the stop: lunch"]
     );
 }
 
@@ -154,7 +154,7 @@ fn shows_five_newest_decisions_with_reasons() {
         lines[0],
         "- d7 [library] use 7 Why: it is small Not chosen: left; right (agent: builder)"
     );
-    assert_eq!(lines[5], "(2 more can be read on demand)");
+    assert_eq!(lines[5], "(2 more available on request)");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn unresolved_errors_precede_three_resolved() {
     );
     assert!(lines[..4].iter().all(|line| line.contains("[unresolved]")));
     assert!(lines[4].starts_with("- e5 [fixed]"), "{}", lines[4]);
-    assert_eq!(lines[7], "(2 more can be read on demand)");
+    assert_eq!(lines[7], "(2 more available on request)");
 }
 
 #[test]
@@ -194,8 +194,8 @@ fn shows_test_results_if_any() {
             "last run: cargo test",
             "3 passed, 1 failed",
             "- fails: a::b",
-            "- meant to fail for now: a::c",
-            "said: test result: FAILED"
+            "- expected to fail: a::c",
+            "summary: test result: FAILED"
         ]
     );
 }
@@ -220,7 +220,7 @@ fn shows_unaddressed_feedback_with_three_comments() {
             "  - comment 1",
             "  - comment 2",
             "  - comment 3",
-            "  - (2 more can be read on demand)"
+            "  - (2 more available on request)"
         ]
     );
 }
@@ -247,11 +247,11 @@ fn shows_open_todos_and_newest_files() {
     let resume_context = compile(&known(&[], &handoff(all)), MAX_TOKENS);
     assert_eq!(
         section(&resume_context, Section::Todos),
-        ["- [ ] t1 one", "- [ ] three (begun)"]
+        ["- [ ] t1 one", "- [ ] three (started)"]
     );
     let files = section(&resume_context, Section::Files);
     assert_eq!((files.len(), files[0].as_str()), (31, "- f40"));
-    assert_eq!(files[30], "(10 more were written before)");
+    assert_eq!(files[30], "(10 more written earlier)");
 }
 
 #[test]

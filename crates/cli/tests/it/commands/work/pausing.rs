@@ -65,7 +65,7 @@ fn pause_in_a_task_waits_for_its_commit() {
         pause.stderr().contains("it stops when task T1 has ended")
             && live
                 .stderr()
-                .contains("asked for a pause; stopping after this task")
+                .contains("a pause was requested; stopping after this task")
     });
     fixture.write_file("go", "");
     pause.finish().expect_success();

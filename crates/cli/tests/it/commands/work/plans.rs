@@ -35,7 +35,7 @@ fn plan_file_becomes_one_commit_per_task() {
         ],
     );
     assert!(output.stderr.contains(id.trim()), "{}", output.stderr);
-    assert!(output.stderr.contains("has changes that are not committed"));
+    assert!(output.stderr.contains("has uncommitted changes"));
     assert!(
         output.stdout.starts_with("- [x] T1: Write a ["),
         "{}",
@@ -58,7 +58,7 @@ fn plan_file_becomes_one_commit_per_task() {
         "They are missing.",
         "- [x] T1: Write a\n- [ ] T2: Write b (after T1)\n",
         "T2: Write b\n\nIt comes after a.\n",
-        "Commit nothing yourself",
+        "Do not commit:",
     ] {
         assert!(asked.contains(words), "{words:?} is not in:\n{asked}");
     }
@@ -157,7 +157,7 @@ fn valid_plan_of_the_user_replaces_the_planners() {
     let round = "- [ ] A1: one (after A2)\n- [ ] A2: two (after A1)";
     fixture
         .segno(&["answer", "job", round, "--resume"])
-        .refused(19, &["waits for itself: A1 → A2 → A1"]);
+        .refused(19, &["depends on itself: A1 → A2 → A1"]);
     let mine = "My plan:\n\n- [ ] A1: one\n- [ ] A2: two (after A1)";
     fixture
         .segno(&["answer", "job", mine, "--resume"])
@@ -181,7 +181,7 @@ fn planner_without_a_valid_plan_is_asked_again() {
     assert!(
         fixture
             .asked("plan/1/planner#3")
-            .contains("there is no task `T9` to come after")
+            .contains("`after` names an unknown task `T9`")
     );
     assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
 }
@@ -232,7 +232,7 @@ fn a_task_that_changes_nothing_has_no_commit() {
     );
     fixture.write_file(
         "script.yaml",
-        "ledger: calls.log\nanswers: [{contains: Review what, text: '{\"approved\": true}'}]\ndefault: {text: I looked.}\n",
+        "ledger: calls.log\nanswers: [{contains: Review the changes, text: '{\"approved\": true}'}]\ndefault: {text: I looked.}\n",
     );
     let output = fixture.work("../crew/PLAN.md", &[]).expect_success();
     assert!(

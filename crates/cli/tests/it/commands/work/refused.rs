@@ -87,7 +87,7 @@ fn folder_with_files_is_refused() {
         .refused(17, &["R0137"]);
     fixture
         .work("../crew/PLAN.md", &["--into", "inside"])
-        .refused(17, &["R0137", "it lies in the repository"]);
+        .refused(17, &["R0137", "it is inside the repository"]);
     assert_nothing_started(&fixture);
     fixture
         .work("../crew/PLAN.md", &["--into", "../elsewhere/deep"])
@@ -111,7 +111,7 @@ fn inconsistent_plan_is_refused_with_its_lines() {
         &[
             "R0136",
             "../crew/PLAN.md",
-            "line 4: there is a task `T2` already, in line 3",
+            "line 4: duplicate task `T2`, first defined in line 3",
         ],
     );
     assert_nothing_started(&fixture);
