@@ -1,16 +1,19 @@
 //! Shared by the drivers of CLI agents: how a program is started, what it may do, and what its
 //! errors mean.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use segno_core::agent::{AccessMode, Error, ErrorKind, Request};
+use segno_core::cli_agent::CliAgentKind;
 use segno_core::ports::Clock;
 
+use crate::command::Launch;
 use crate::command::output::Line;
 use crate::reset::parse_try_again_in;
+use crate::service::SegnoMcpServer;
 use crate::transcript::{Object, parse};
-use crate::{Launch, SegnoMcpServer};
 
 /// Longer lines of a program's output are skipped and counted, not parsed.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
@@ -56,6 +59,25 @@ pub struct Setup {
     pub service: Option<SegnoMcpServer>,
     /// Starts the process guard.
     pub guard: Launch,
+}
+
+/// The folder in which a CLI agent keeps its transcripts: from its environment variable, else its
+/// default folder in the user's home. The error says why it is unknown.
+pub fn home_folder(
+    program: CliAgentKind,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, String> {
+    let (name, below) = match program {
+        CliAgentKind::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude"),
+        CliAgentKind::Codex => ("CODEX_HOME", ".codex"),
+        CliAgentKind::Acp => {
+            return Err("where it keeps its conversations is its own affair".into());
+        }
+    };
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let home = set(name).map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(set("HOME")?).join(below)));
+    home.ok_or_else(|| format!("neither {name} nor HOME is set"))
 }
 
 /// Environment variables that tell a program and its hooks which session, run and step they belong

@@ -7,24 +7,24 @@ use std::sync::Arc;
 use segno_agents::SegnoMcpServer;
 use segno_agents::program::Permissions;
 use segno_core::ports::{Clock, Disk};
-use segno_core::snapshot::{NoSnapshots, Snapshots};
+use segno_core::snapshot::{self, Snapshots};
 use segno_core::store::Store;
+use segno_engine::Env;
 use segno_engine::remote::RemoteConfig;
 use segno_engine::start::read_spec;
-use segno_engine::{Env, NoHuman};
 use segno_secrets::redact::Redactor;
+use segno_snapshot::{FileWork, LocalSnapshots, LocalWorktrees};
 use segno_spec::Workflow;
 use segno_store::{EncryptedRemote, Home, LocalDisk, Memory, ObjectRemote, Sqlite};
 
+use crate::clock::MachineClock;
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::machine::{
-    FileWork, Keyring, MachineClock, MachineDrivers, MachineExporter, MachineProcesses,
-    MachineRandom, MachineSnapshots, MachineWorktrees, PASSPHRASE,
+    Keyring, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom, PASSPHRASE,
 };
-use crate::mcp;
-use crate::mcp::snippets::ServerCommand;
 use crate::output::stderr_line;
+use crate::server_command::{self, ServerCommand};
 
 /// Where the sessions of this process are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Context {
         let mut config = Config::default();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let mut keyring = Arc::<Keyring>::default();
-        let mut snapshots: Arc<dyn Snapshots> = Arc::new(NoSnapshots);
+        let mut snapshots: Option<Arc<dyn Snapshots>> = None;
         let store: Arc<dyn Store> = match persistence {
             Persistence::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
             Persistence::Home => {
@@ -118,14 +118,16 @@ impl Context {
                     ));
                 }
                 keyring = Arc::new(Keyring::new(config.key_file.clone()));
-                snapshots = Arc::new(MachineSnapshots {
+                let key = Arc::clone(&keyring);
+                let find_key = move || key.cipher().map_err(|error| snapshot::Error::of(&error));
+                snapshots = Some(Arc::new(LocalSnapshots {
                     root: home.snapshots(),
                     user_home: std::env::var_os("HOME").map(PathBuf::from),
                     rules: config.rules.clone(),
-                    keyring: Arc::clone(&keyring),
+                    find_key: Arc::new(find_key),
                     clock: Arc::clone(&self.clock),
                     file_work,
-                });
+                }));
                 Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)
             }
         };
@@ -154,10 +156,10 @@ impl Context {
                 },
                 web: std::sync::OnceLock::new(),
             }),
-            human: Arc::new(NoHuman),
-            exporter: Arc::<MachineExporter>::default(),
+            human: None,
+            exporter: Some(Arc::<MachineExporter>::default()),
             snapshots,
-            worktrees: Arc::new(MachineWorktrees),
+            worktrees: Arc::new(LocalWorktrees),
             remote: storage,
             retention: config.retention,
             redactor: Arc::clone(&self.redactor),
@@ -182,7 +184,7 @@ fn mcp_service() -> Option<SegnoMcpServer> {
     let is_set = |name: &&str| std::env::var_os(name).is_some();
     let inherit = [PASSPHRASE].into_iter().filter(is_set);
     Some(SegnoMcpServer {
-        name: mcp::NAME,
+        name: server_command::NAME,
         program,
         args,
         env,

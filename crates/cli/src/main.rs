@@ -1,5 +1,6 @@
 //! `segno`: parses the command line, builds the environment, runs one command.
 
+mod clock;
 mod commands;
 mod config;
 mod context;
@@ -8,7 +9,7 @@ mod hooks;
 mod machine;
 mod mcp;
 mod output;
-mod spool;
+mod server_command;
 mod watch;
 
 use std::ffi::OsStr;

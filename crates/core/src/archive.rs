@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::digest::Digest;
 use crate::ports::Boxed;
-use crate::snapshot::{Captured, Error, NoSnapshots, Progress};
+use crate::snapshot::{Captured, Error, Progress};
 
 /// Snapshots as archives: `tar`, compressed with zstd.
 pub trait Archives: Send + Sync {
@@ -73,23 +73,4 @@ pub enum ImportMode {
 pub struct WrittenArchive {
     pub bytes: u64,
     pub digest: Digest,
-}
-
-impl Archives for NoSnapshots {
-    fn write_archive<'a>(
-        &'a self,
-        _: Digest,
-        _: &'a Path,
-        _: &'a Progress,
-    ) -> Boxed<'a, Result<WrittenArchive, Error>> {
-        Self::refuse()
-    }
-
-    fn import_archive<'a>(
-        &'a self,
-        _: Archive<'a>,
-        _: &'a Progress,
-    ) -> Boxed<'a, Result<Captured, Error>> {
-        Self::refuse()
-    }
 }

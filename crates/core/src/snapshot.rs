@@ -1,5 +1,6 @@
 //! The snapshot store's contract: capture, restore, verify and sweep the files of a workspace.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ pub trait Snapshots: Archives + Transfer {
     fn put_files(&self, attachments: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>>;
 
     /// Stores the first `length` bytes of a file of any size under a name; durable when it returns.
-    /// [`Carry::attachments`] reads them back.
+    /// [`Transfer::attachments`] reads them back.
     fn put_file(
         &self,
         name: String,
@@ -201,9 +202,12 @@ pub enum ChangeKind {
 /// The disk usage of a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// How much space deleting the snapshot would free.
+    pub files: u64,
+    /// The total size of its files.
+    pub logical: u64,
+    /// Stored bytes that only this snapshot references: roughly what deleting it frees.
     pub own: u64,
-    /// How much it shares with other snapshots.
+    /// Stored bytes that other snapshots reference, too.
     pub shared: u64,
 }
 
@@ -214,10 +218,15 @@ pub struct Swept {
     pub busy: bool,
     /// How many snapshots were deleted.
     pub snapshots: u64,
+    /// How many packs and manifests were deleted.
+    pub deleted: u64,
     /// How many bytes were freed.
     pub freed: u64,
-    /// How many files will be deleted when the grace period is over.
+    /// How many packs and manifests were newly marked: a later sweep deletes them when the grace
+    /// period is over.
     pub waiting: u64,
+    /// How many packs were rewritten because little of their content was referenced.
+    pub compacted: u64,
 }
 
 /// Why an operation of the snapshot store failed.
@@ -228,6 +237,28 @@ pub struct Error {
     pub code: &'static str,
     pub message: String,
     pub hint: Option<String>,
+}
+
+impl Error {
+    /// Describes the error of an implementation.
+    pub fn of(error: &(impl Diagnose + fmt::Display)) -> Self {
+        Self {
+            kind: error.kind(),
+            code: error.code(),
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+
+    /// There is no snapshot store: this process stores nothing.
+    pub fn no_store() -> Self {
+        Self {
+            kind: Kind::Unavailable,
+            code: "K0204",
+            message: "there is no place to keep files here".to_owned(),
+            hint: None,
+        }
+    }
 }
 
 impl Diagnose for Error {
@@ -241,81 +272,5 @@ impl Diagnose for Error {
 
     fn hint(&self) -> Option<String> {
         self.hint.clone()
-    }
-}
-
-/// A snapshot store that stores nothing: for runs that leave nothing behind.
-pub struct NoSnapshots;
-
-impl NoSnapshots {
-    pub(crate) fn refuse<'a, T: Send + 'a>() -> Boxed<'a, Result<T, Error>> {
-        Box::pin(std::future::ready(Err(Error {
-            kind: Kind::Unavailable,
-            code: "K0204",
-            message: "there is no snapshot store here".to_owned(),
-            hint: None,
-        })))
-    }
-}
-
-impl Snapshots for NoSnapshots {
-    fn capture<'a>(
-        &'a self,
-        _: &'a Path,
-        _: &'a Rules,
-        _: Option<&'a str>,
-        _: &'a Progress,
-    ) -> Boxed<'a, Result<Captured, Error>> {
-        Self::refuse()
-    }
-
-    fn restore<'a>(
-        &'a self,
-        _: Digest,
-        _: &'a Path,
-        _: Restore,
-        _: &'a Progress,
-    ) -> Boxed<'a, Result<Restored, Error>> {
-        Self::refuse()
-    }
-
-    fn verify<'a>(&'a self, _: Digest, _: &'a Progress) -> Boxed<'a, Result<Vec<String>, Error>> {
-        Self::refuse()
-    }
-
-    fn diff(&self, _: Digest, _: Digest) -> Boxed<'_, Result<Vec<Change>, Error>> {
-        Self::refuse()
-    }
-
-    fn read(&self, _: Digest, _: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
-        Self::refuse()
-    }
-
-    fn head_commit(&self, _: PathBuf) -> Boxed<'_, Option<String>> {
-        Box::pin(std::future::ready(None))
-    }
-
-    fn workspace_status(&self, _: PathBuf, _: Option<String>) -> Boxed<'_, WorkspaceStatus> {
-        Box::pin(std::future::ready(WorkspaceStatus::default()))
-    }
-
-    fn put_files(&self, _: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
-        Self::refuse()
-    }
-
-    fn put_file(&self, _: String, _: PathBuf, _: u64) -> Boxed<'_, Result<Digest, Error>> {
-        Self::refuse()
-    }
-
-    fn size(&self, _: Digest) -> Boxed<'_, Result<Size, Error>> {
-        Self::refuse()
-    }
-
-    fn total_size(&self) -> Boxed<'_, Result<u64, Error>> {
-        Self::refuse()
-    }
-
-    fn sweep(&self, _: Vec<Digest>, _: Timestamp, _: Duration) -> Boxed<'_, Result<Swept, Error>> {
-        Self::refuse()
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::ports::Boxed;
-use crate::snapshot::{Error, NoSnapshots};
+use crate::snapshot::Error;
 
 /// Exports the files of snapshots and imports those of others.
 pub trait Transfer: Send + Sync {
@@ -28,7 +28,7 @@ pub trait Transfer: Send + Sync {
     /// Lists snapshots whose parts were imported, once nothing that they need is missing (P4).
     fn register_snapshots(&self, snapshots: Vec<Digest>) -> Boxed<'_, Result<(), Error>>;
 
-    /// Every file of a snapshot that [`crate::snapshot::Snapshots::keep`] created.
+    /// Every file of a snapshot that [`crate::snapshot::Snapshots::put_files`] created.
     fn attachments(&self, snapshot: Digest) -> Boxed<'_, Result<Attachments, Error>>;
 }
 
@@ -92,30 +92,4 @@ pub struct Draft {
     pub path: PathBuf,
     /// Deletes the file when dropped, unless the file was imported.
     pub guard: Box<dyn Send + Sync>,
-}
-
-impl Transfer for NoSnapshots {
-    fn collect_parts(&self, _: Vec<Digest>) -> Boxed<'_, Result<PartSet, Error>> {
-        Self::refuse()
-    }
-
-    fn missing_parts(&self, _: Vec<Part>) -> Boxed<'_, Result<Vec<Part>, Error>> {
-        Self::refuse()
-    }
-
-    fn new_draft(&self) -> Boxed<'_, Result<Draft, Error>> {
-        Self::refuse()
-    }
-
-    fn import_part(&self, _: Part, _: Draft) -> Boxed<'_, Result<(), Error>> {
-        Self::refuse()
-    }
-
-    fn register_snapshots(&self, _: Vec<Digest>) -> Boxed<'_, Result<(), Error>> {
-        Self::refuse()
-    }
-
-    fn attachments(&self, _: Digest) -> Boxed<'_, Result<Attachments, Error>> {
-        Self::refuse()
-    }
 }

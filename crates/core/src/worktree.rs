@@ -185,39 +185,3 @@ impl Diagnose for Error {
         })
     }
 }
-
-/// An implementation without git: every call fails.
-pub struct NoGit;
-
-impl NoGit {
-    fn refuse<'a, T: Send + 'a>(folder: PathBuf) -> Boxed<'a, Result<T, Error>> {
-        let reason = "git is not available here".to_owned();
-        Box::pin(std::future::ready(Err(Error::Refused { folder, reason })))
-    }
-}
-
-impl Worktrees for NoGit {
-    fn inspect(&self, folder: PathBuf) -> Boxed<'_, Result<RepositoryInfo, Error>> {
-        Self::refuse(folder)
-    }
-
-    fn branch_commit(
-        &self,
-        folder: PathBuf,
-        _: String,
-    ) -> Boxed<'_, Result<Option<String>, Error>> {
-        Self::refuse(folder)
-    }
-
-    fn create_worktree(&self, plot: NewWorktree) -> Boxed<'_, Result<(), Error>> {
-        Self::refuse(plot.folder)
-    }
-
-    fn diff(&self, folder: PathBuf, _: String, _: usize) -> Boxed<'_, Result<String, Error>> {
-        Self::refuse(folder)
-    }
-
-    fn commit(&self, operation: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>> {
-        Self::refuse(operation.folder)
-    }
-}

@@ -62,7 +62,7 @@ pub async fn create(
     let workspace = PathBuf::from(&summary.workspace);
     let rules = rules(env, summary.id, &state).await;
     let captured = env
-        .snapshots
+        .snapshots()?
         .capture(&workspace, &rules, state.start_commit(), progress);
     let mut captured = captured.await?;
     redact(env, &mut captured.repositories);
@@ -253,7 +253,7 @@ pub async fn find(env: &Env, reference: &str) -> Result<Manifest, Error> {
 
 /// The disk space of a checkpoint.
 pub async fn size(env: &Env, manifest: &Manifest) -> Result<Size, Error> {
-    Ok(env.snapshots.size(manifest.files.snapshot).await?)
+    Ok(env.snapshots()?.size(manifest.files.snapshot).await?)
 }
 
 /// Verifies the files of a checkpoint and its position in the journal. Returns the problems; empty
@@ -264,7 +264,7 @@ pub async fn verify(
     progress: &Progress,
 ) -> Result<Vec<String>, Error> {
     let mut wrong = env
-        .snapshots
+        .snapshots()?
         .verify(manifest.files.snapshot, progress)
         .await?;
     let Position { seq, hash, .. } = manifest.journal;
@@ -362,7 +362,7 @@ pub async fn restore(
         rules,
     };
     let restored = env
-        .snapshots
+        .snapshots()?
         .restore(manifest.files.snapshot, &folder, options, progress)
         .await?;
     Ok(RestoreOutcome {
@@ -402,7 +402,10 @@ async fn capture_before_restore(
     rules: &Rules,
     progress: &Progress,
 ) -> Result<Manifest, Error> {
-    let captured = env.snapshots.capture(folder, rules, None, progress).await?;
+    let captured = env
+        .snapshots()?
+        .capture(folder, rules, None, progress)
+        .await?;
     let (id, at) = new_id(env);
     let saved = Manifest {
         id,
@@ -478,7 +481,7 @@ fn other_differences(from: &Manifest, to: &Manifest) -> Vec<(String, String, Str
 
 pub async fn diff(env: &Env, from: &Manifest, to: &Manifest) -> Result<Difference, Error> {
     let files = env
-        .snapshots
+        .snapshots()?
         .diff(from.files.snapshot, to.files.snapshot)
         .await?;
     let less = |a: u64, b: u64| a.saturating_sub(b);
@@ -496,6 +499,6 @@ pub async fn diff(env: &Env, from: &Manifest, to: &Manifest) -> Result<Differenc
 }
 
 pub async fn read_file(env: &Env, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
-    let read = env.snapshots.read(manifest.files.snapshot, path.into());
+    let read = env.snapshots()?.read(manifest.files.snapshot, path.into());
     Ok(read.await?)
 }

@@ -10,7 +10,7 @@ use segno_core::journal::{Event, RunStarted};
 use segno_core::lease::Processes;
 use segno_core::model::Model;
 use segno_core::ports::{Boxed, Clock, Disk, Random};
-use segno_core::snapshot::Snapshots;
+use segno_core::snapshot::{self, Snapshots};
 use segno_core::store::Store;
 use segno_core::tool::Tools;
 use segno_core::transcript::Transcripts;
@@ -38,17 +38,17 @@ pub struct Env {
     /// The adapters for agents.
     pub drivers: Arc<dyn Drivers>,
     /// The human who can be asked, if one is present.
-    pub human: Arc<dyn Human>,
-    /// Captures and restores workspace files.
-    pub snapshots: Arc<dyn Snapshots>,
+    pub human: Option<Arc<dyn Human>>,
+    /// Captures and restores workspace files; absent if nothing is stored.
+    pub snapshots: Option<Arc<dyn Snapshots>>,
     /// The git repositories that sessions work in.
     pub worktrees: Arc<dyn Worktrees>,
     /// The remote for checkpoints, if one is set.
     pub remote: Option<RemoteConfig>,
     /// How many checkpoints to keep.
     pub retention: Retention,
-    /// Where telemetry goes.
-    pub exporter: Arc<dyn Exporter>,
+    /// Where telemetry goes; without it, none is sent.
+    pub exporter: Option<Arc<dyn Exporter>>,
     /// Removes secrets from everything that is written.
     pub redactor: Arc<Redactor>,
     /// How long a lease lasts without renewal.
@@ -58,6 +58,13 @@ pub struct Env {
 }
 
 impl Env {
+    /// The snapshot store; an error if nothing is stored.
+    pub(crate) fn snapshots(&self) -> Result<&dyn Snapshots, snapshot::Error> {
+        self.snapshots
+            .as_deref()
+            .ok_or_else(snapshot::Error::no_store)
+    }
+
     /// The event with which a run of this process starts.
     pub(crate) fn run_started(&self) -> Event {
         let owner = self.processes.current();
@@ -73,25 +80,9 @@ impl Env {
 
 /// Asks the human who watches a run.
 pub trait Human: Send + Sync {
-    /// Whether a human is present.
-    fn is_present(&self) -> bool;
-
     /// Shows a question and returns the answer; `None` if the human leaves. Dropping the future
     /// withdraws the question.
     fn ask<'a>(&'a self, prompt: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>>;
-}
-
-/// No human is present.
-pub struct NoHuman;
-
-impl Human for NoHuman {
-    fn is_present(&self) -> bool {
-        false
-    }
-
-    fn ask<'a>(&'a self, _: &'a str, _: Option<&'a str>) -> Boxed<'a, Option<String>> {
-        Box::pin(std::future::ready(None))
-    }
 }
 
 /// Exports telemetry to a collector.
@@ -103,19 +94,6 @@ pub trait Exporter: Send + Sync {
         endpoint: Option<&'a str>,
         spans: &'a serde_json::Value,
     ) -> Boxed<'a, Result<(), String>>;
-}
-
-/// No telemetry is exported.
-pub struct NoExporter;
-
-impl Exporter for NoExporter {
-    fn export<'a>(
-        &'a self,
-        _: Option<&'a str>,
-        _: &'a serde_json::Value,
-    ) -> Boxed<'a, Result<(), String>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
 }
 
 /// The adapter that executes an agent's steps.

@@ -59,7 +59,7 @@ mod trace;
 pub mod trash;
 pub mod work;
 
-pub use env::{AgentDriver, Drivers, Env, Exporter, Human, NoExporter, NoHuman, ToolsetRequest};
+pub use env::{AgentDriver, Drivers, Env, Exporter, Human, ToolsetRequest};
 pub use error::Error;
 pub use observe::Observer;
 pub use run::Outcome;

@@ -64,9 +64,10 @@ pub(crate) async fn workspace_status(
     workspace: &Path,
     since: Option<&str>,
 ) -> WorkspaceStatus {
-    let reading = env
-        .snapshots
-        .workspace_status(workspace.to_owned(), since.map(str::to_owned));
+    let Some(snapshots) = &env.snapshots else {
+        return WorkspaceStatus::default();
+    };
+    let reading = snapshots.workspace_status(workspace.to_owned(), since.map(str::to_owned));
     let mut workspace_status = reading.await;
     // P12: file names and repository data are redacted before anything uses them.
     checkpoint::redact(env, workspace_status.repository.as_mut_slice());

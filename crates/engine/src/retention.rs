@@ -167,7 +167,7 @@ pub async fn sweep(env: &Env, grace: Duration) -> Result<Swept, Error> {
     let kept = kept?;
     let mut named: Vec<Digest> = kept.iter().flat_map(Manifest::snapshots).collect();
     named.extend(adopted_transcripts(env).await?);
-    Ok(env.snapshots.sweep(named, before, grace).await?)
+    Ok(env.snapshots()?.sweep(named, before, grace).await?)
 }
 
 /// The transcript copies that sessions were adopted from, including sessions in the trash. An
@@ -211,7 +211,7 @@ async fn forked_transcripts(env: &Env) -> Result<Vec<Digest>, Error> {
 
 /// The disk space of all checkpoints, if it is above the limit.
 pub async fn bytes_over_limit(env: &Env) -> Result<Option<u64>, Error> {
-    let room = env.snapshots.total_size().await?;
+    let room = env.snapshots()?.total_size().await?;
     Ok((room > env.retention.max_bytes).then_some(room))
 }
 

@@ -201,7 +201,10 @@ pub(crate) async fn create(
 ) -> Result<(Name, State), Error> {
     let workspace = PathBuf::from(&created.workspace);
     let created = SessionCreated {
-        commit: env.snapshots.head_commit(workspace).await,
+        commit: match &env.snapshots {
+            Some(snapshots) => snapshots.head_commit(workspace).await,
+            None => None,
+        },
         ..created
     };
     let (base_name, at) = (created.name.clone(), env.clock.now());

@@ -422,8 +422,8 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// Starts to send the spans of `run`; `None` if this session is not sampled. `finished` steps
-    /// were done before.
+    /// Starts to send the spans of `run`; `None` if this session is not sampled or nothing
+    /// exports them. `finished` steps were done before.
     pub(crate) fn begin(
         env: &Env,
         workflow: &Workflow,
@@ -433,6 +433,7 @@ impl Tracer {
         inner: Arc<dyn Observer>,
     ) -> Option<(Arc<Self>, JoinHandle<()>)> {
         let policy = workflow.telemetry.clone()?;
+        let exporter = Arc::clone(env.exporter.as_ref()?);
         let mut trace = Trace::new(session, workflow);
         trace.finished = finished;
         trace.run = Some(OpenRun {
@@ -448,7 +449,7 @@ impl Tracer {
             let (mut batch, mut reported) = (Vec::new(), false);
             while spans.recv_many(&mut batch, 512).await > 0 {
                 let body = otlp(&policy, env.version, &id, &batch);
-                let sent = env.exporter.export(policy.endpoint.as_deref(), &body);
+                let sent = exporter.export(policy.endpoint.as_deref(), &body);
                 // One notice is enough.
                 if let Err(reason) = sent.await
                     && !std::mem::replace(&mut reported, true)

@@ -23,7 +23,7 @@ const BUFFER_BYTES: usize = 4 * chunk::LONGEST;
 impl SnapshotStore {
     /// Stores attachments by their names, which may contain folders. They are durable and listed on
     /// return. The same attachments give the same snapshot.
-    pub fn keep(&self, attachments: &[(String, Vec<u8>)]) -> Result<Digest, Error> {
+    pub fn put_files(&self, attachments: &[(String, Vec<u8>)]) -> Result<Digest, Error> {
         let sources = attachments.iter().map(|(name, bytes)| {
             let length = bytes.len() as u64;
             (name.as_str(), length, &bytes[..])
@@ -33,7 +33,7 @@ impl SnapshotStore {
 
     /// Stores the first `length` bytes of a file, without holding them in memory. Fails if the file
     /// became shorter.
-    pub fn keep_file(&self, name: &str, file: &Path, length: u64) -> Result<Digest, Error> {
+    pub fn put_file(&self, name: &str, file: &Path, length: u64) -> Result<Digest, Error> {
         let source = files::open(file).map_err(|error| Error::at(file, error))?;
         self.put_from(vec![(name, length, source)])
     }
@@ -41,7 +41,7 @@ impl SnapshotStore {
     fn put_from<R: Read>(&self, attachments: Vec<(&str, u64, R)>) -> Result<Digest, Error> {
         let _lock = self.lock_shared()?;
         let known = StoredChunks::new(self.usable_packs()?);
-        let mut packer = Packer::new(self, &known)?;
+        let mut packer = self.packer(&known)?;
         let mut entries = Vec::new();
         for folder in folders(attachments.iter().map(|(name, ..)| *name)) {
             entries.push(entry(folder, Kind::Folder));

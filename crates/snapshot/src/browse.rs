@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
+use segno_core::snapshot::Size;
 
 use crate::entry::{Chunk, Entry, Kind};
 use crate::error::Error;
@@ -15,7 +16,7 @@ use crate::snapshot_store::SnapshotStore;
 
 /// A difference between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct EntryChange {
     pub path: PathBuf,
     pub what: Difference,
 }
@@ -34,22 +35,9 @@ pub enum Difference {
     Type,
 }
 
-/// How much space a snapshot takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Size {
-    pub files: u64,
-    /// The total size of its files.
-    pub logical: u64,
-    /// Stored bytes that only this snapshot references: roughly what removing it frees. Compressed
-    /// chunks count by their share of their block.
-    pub own: u64,
-    /// Stored bytes that other snapshots reference, too.
-    pub shared: u64,
-}
-
 impl SnapshotStore {
     /// The size of the store in bytes, without the index.
-    pub fn room(&self) -> Result<u64, Error> {
+    pub fn total_size(&self) -> Result<u64, Error> {
         let mut bytes = 0;
         for folder in [&self.packs, &self.manifests] {
             bytes += files::total_size(folder).map_err(|error| Error::at(folder, error))?;
@@ -64,13 +52,13 @@ impl SnapshotStore {
     }
 
     /// The changes from one snapshot to another. A different modification time alone is no change.
-    pub fn diff(&self, from: Digest, to: Digest) -> Result<Vec<Change>, Error> {
+    pub fn diff(&self, from: Digest, to: Digest) -> Result<Vec<EntryChange>, Error> {
         let _lock = self.lock_shared()?;
         let (from, to) = (self.manifest(from)?.entries, self.manifest(to)?.entries);
         let (mut from, mut to) = (from.iter().peekable(), to.iter().peekable());
         let mut changes = Vec::new();
         let mut note = |entry: &Entry, what| {
-            changes.push(Change {
+            changes.push(EntryChange {
                 path: entry.path.clone(),
                 what,
             });
@@ -129,7 +117,8 @@ impl SnapshotStore {
         Ok(bytes)
     }
 
-    /// How much space a snapshot takes, and how much of that it shares.
+    /// How much space a snapshot takes, and how much of that it shares. Compressed chunks count by
+    /// their share of their block.
     pub fn size(&self, snapshot: Digest) -> Result<Size, Error> {
         let _lock = self.lock_shared()?;
         let manifest = self.manifest(snapshot)?;

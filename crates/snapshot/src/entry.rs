@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
 use segno_core::digest::Digest;
 
 /// A file system timestamp.
@@ -48,6 +49,26 @@ pub enum Kind {
     },
 }
 
+/// The type of an entry, without its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryType {
+    Folder,
+    File,
+    Link,
+    HardLink,
+}
+
+impl EntryType {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        match entry.kind {
+            Kind::Folder => EntryType::Folder,
+            Kind::File { .. } => EntryType::File,
+            Kind::Link { .. } => EntryType::Link,
+            Kind::HardLink { .. } => EntryType::HardLink,
+        }
+    }
+}
+
 /// A piece of a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chunk {
@@ -78,6 +99,19 @@ pub enum Why {
     Store,
     /// The budget of files, bytes or time was exhausted.
     Budget(String),
+}
+
+impl Why {
+    /// Why something could not be read.
+    pub(crate) fn of(error: Errno) -> Self {
+        match error {
+            Errno::NOENT => Why::Vanished,
+            Errno::LOOP | Errno::NOTDIR => {
+                Why::Unreadable("its type changed during the capture".into())
+            }
+            error => Why::Unreadable(std::io::Error::from(error).to_string()),
+        }
+    }
 }
 
 impl fmt::Display for Why {

@@ -7,8 +7,6 @@ use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
 use segno_secrets::cipher::DecryptError;
 
-use crate::archive::Measure;
-
 /// Why a snapshot could not be captured, read or restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -58,6 +56,25 @@ pub enum Error {
     /// An operation failed and may work later.
     #[error("{} cannot be used: {reason}", place.display())]
     Unavailable { place: PathBuf, reason: String },
+}
+
+/// What an archive can have too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Unpacked bytes.
+    Bytes,
+    /// Entries, or metadata of entries.
+    Entries,
+}
+
+impl Measure {
+    /// The name of the option that allows more.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Measure::Bytes => "bytes",
+            Measure::Entries => "entries",
+        }
+    }
 }
 
 /// A few entries can be as long as many.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::process::Pid;
+use segno_core::digest::Digest;
 
 use crate::machine::random_bytes;
 use crate::openat::Facts;
@@ -105,6 +106,12 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<OsString>> {
     }
     names.sort();
     Ok(names)
+}
+
+/// The digests that are file names in a folder, sorted.
+pub(crate) fn digests(folder: &Path) -> io::Result<Vec<Digest>> {
+    let digest = |name: &OsString| name.to_str()?.parse().ok();
+    Ok(names(folder)?.iter().filter_map(digest).collect())
 }
 
 /// Removes a file; a missing one is no error.

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
+use segno_core::snapshot::Swept;
 use segno_core::time::Timestamp;
 
 use crate::delta::Stored;
 use crate::entry::Chunk;
 use crate::error::Error;
 use crate::files;
-use crate::pack::{ChunkLocation, Cursor, PackSet, Packer, StoredChunks};
-use crate::snapshot_store::{SnapshotStore, names};
-use crate::transfer::PENDING_SUFFIX;
+use crate::pack::{ChunkLocation, Cursor, PENDING_SUFFIX, PackSet, StoredChunks};
+use crate::snapshot_store::SnapshotStore;
 use crate::trash::Trash;
 
 /// More small packs than this are merged.
@@ -27,36 +27,22 @@ const MAX_SMALL_PACKS: usize = 64;
 /// A pack shorter than this is small.
 const SMALL: u64 = 1024 * 1024;
 
-/// The result of a garbage collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GcReport {
-    /// The store was in use: nothing was done, try again.
-    pub busy: bool,
-    /// Packs and manifests that were newly put into the trash.
-    pub trashed: u64,
-    /// Packs and manifests that were deleted.
-    pub deleted: u64,
-    /// Bytes that were deleted.
-    pub bytes: u64,
-    /// Packs that were rewritten because little of their content was referenced.
-    pub compacted: u64,
-}
-
 impl SnapshotStore {
     /// Deletes what was put into the trash at least `grace` ago and is still unreferenced; puts
     /// what is unreferenced now into the trash; rewrites packs of which less than half is
     /// referenced.
     ///
     /// Deletes nothing while a manifest cannot be read, because its references are unknown. A full
-    /// disk does not prevent deletion: only what would be rewritten stays as it is.
-    pub fn gc(&self, now: Timestamp, grace: Duration) -> Result<GcReport, Error> {
+    /// disk does not prevent deletion: only what would be rewritten stays as it is. Unlists no
+    /// snapshot.
+    pub fn gc(&self, now: Timestamp, grace: Duration) -> Result<Swept, Error> {
         let Some(_lock) = self.try_lock_exclusive()? else {
-            return Ok(GcReport {
+            return Ok(Swept {
                 busy: true,
-                ..GcReport::default()
+                ..Swept::default()
             });
         };
-        let mut swept = GcReport::default();
+        let mut swept = Swept::default();
         let listed: HashSet<Digest> = self.snapshots()?.into_iter().collect();
         self.rebase(&listed)?;
         let (manifests, needed) = self.mark(&listed)?;
@@ -134,7 +120,7 @@ impl SnapshotStore {
         usage: &mut PackUsage,
         now: Timestamp,
         grace: Duration,
-        swept: &mut GcReport,
+        swept: &mut Swept,
     ) -> Result<(), Error> {
         let unreadable = |name: &Digest| {
             let damaged = usage.pack_set.damaged();
@@ -160,7 +146,7 @@ impl SnapshotStore {
                 files::remove(&path).map_err(|error| Error::at(&path, error))?;
                 point(Point::SweepAfterDelete);
                 swept.deleted += 1;
-                swept.bytes += metadata.len();
+                swept.freed += metadata.len();
             }
             trash.0.remove(&name);
             usage.packs.remove(&name);
@@ -177,15 +163,15 @@ impl SnapshotStore {
         manifests: &HashSet<Digest>,
         usage: &PackUsage,
         now: Timestamp,
-        swept: &mut GcReport,
+        swept: &mut Swept,
     ) -> Result<(), Error> {
-        let unreferenced = names(&self.manifests)?
-            .into_iter()
-            .filter(|name| !manifests.contains(name));
+        let names =
+            files::digests(&self.manifests).map_err(|error| Error::at(&self.manifests, error))?;
+        let unreferenced = names.into_iter().filter(|name| !manifests.contains(name));
         let packs = usage.packs.keys().filter(|name| !usage.needs(name));
         for name in unreferenced.chain(packs.copied()) {
             trash.0.entry(name).or_insert_with(|| {
-                swept.trashed += 1;
+                swept.waiting += 1;
                 now
             });
         }
@@ -203,7 +189,7 @@ impl SnapshotStore {
         usage: &mut PackUsage,
         trash: &mut Trash,
         now: Timestamp,
-        swept: &mut GcReport,
+        swept: &mut Swept,
     ) -> Result<(), Error> {
         let mut groups: Vec<Vec<Digest>> = Vec::new();
         let mut small = Vec::new();
@@ -230,7 +216,7 @@ impl SnapshotStore {
                 }
                 trash.0.insert(name, now);
                 swept.compacted += 1;
-                swept.trashed += 1;
+                swept.waiting += 1;
             }
         }
         Ok(())
@@ -241,7 +227,7 @@ impl SnapshotStore {
     fn rewrite(&self, packs: &[Digest], usage: &PackUsage) -> Result<(), Error> {
         let known = StoredChunks::default();
         let bases = Cursor::new(&usage.pack_set)?;
-        let mut packer = Packer::new(self, &known)?.with_bases(bases);
+        let mut packer = self.packer(&known)?.with_bases(bases);
         let mut cursor = Cursor::new(&usage.pack_set)?;
         for (location, digest) in usage.pieces_in(packs) {
             let chunk = Chunk {

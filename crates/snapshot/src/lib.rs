@@ -6,11 +6,12 @@
 //! Unreferenced data is deleted late and only after it was marked for deletion (P8); damage is
 //! reported by name (P9).
 //!
-//! The code blocks and uses threads of its own. A [`Scope`] decides which files belong to a
-//! snapshot.
+//! [`SnapshotStore`] blocks and uses threads of its own; [`local`] implements the contracts of
+//! `segno_core` with it. A [`Scope`] decides which files belong to a snapshot.
 
 pub mod archive;
 mod attachments;
+mod bounded_read;
 pub mod browse;
 mod capture;
 mod chunk;
@@ -19,9 +20,10 @@ mod encrypted_file;
 pub mod entry;
 pub mod error;
 mod files;
-pub mod gc;
+mod gc;
 pub mod git;
 mod index;
+pub mod local;
 mod machine;
 mod manifest;
 mod manifest_cursor;
@@ -29,6 +31,7 @@ mod openat;
 mod pack;
 mod read;
 mod recheck;
+mod repositories;
 pub mod request;
 mod restore;
 pub mod scope;
@@ -40,12 +43,12 @@ mod walk;
 mod wire;
 
 pub use archive::{Archive, ImportMode, Limits, WrittenArchive};
-pub use browse::{Change, Difference, Size};
+pub use browse::{Difference, EntryChange};
 pub use entry::{Chunk, Entry, FileTime, Kind, Skipped, Why};
 pub use error::Error;
-pub use gc::GcReport;
+pub use local::{FileWork, FindKey, LocalSnapshots, LocalWorktrees};
 pub use request::{
-    Budget, Captured, Everything, Progress, Reach, Request, Restore, Restored, Trust,
+    Budget, CaptureReport, Everything, Progress, Reach, Request, Restore, RestoreReport, Trust,
 };
 pub use scope::Scope;
 pub use snapshot_store::SnapshotStore;

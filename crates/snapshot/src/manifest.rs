@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use segno_core::digest::Digest;
 
 use crate::chunk::LONGEST;
-use crate::entry::{Chunk, Entry, Kind, Skipped, Why};
-use crate::manifest_cursor::EntryType;
+use crate::entry::{Chunk, Entry, EntryType, Kind, Skipped, Why};
 use crate::wire::{Broken, Reader, Writer};
 
 pub(crate) const VERSION: u8 = 1;

@@ -5,28 +5,9 @@
 
 use std::ops::Range;
 
-use crate::entry::{Entry, Kind, Skipped};
+use crate::entry::{Entry, EntryType, Skipped};
 use crate::manifest::{VERSION, read_path, read_root, read_skipped, skip_entry};
 use crate::wire::{Broken, Reader};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryType {
-    Folder,
-    File,
-    Link,
-    HardLink,
-}
-
-impl EntryType {
-    pub(crate) fn of(entry: &Entry) -> Self {
-        match entry.kind {
-            Kind::Folder => EntryType::Folder,
-            Kind::File { .. } => EntryType::File,
-            Kind::Link { .. } => EntryType::Link,
-            Kind::HardLink { .. } => EntryType::HardLink,
-        }
-    }
-}
 
 /// A position in the bytes of a manifest, and the entry at it.
 #[derive(Debug)]

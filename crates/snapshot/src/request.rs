@@ -85,9 +85,9 @@ pub struct Progress {
     pub bytes: u64,
 }
 
-/// A captured snapshot, durable and listed.
+/// What a capture found and stored. The snapshot is durable and listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Captured {
+pub struct CaptureReport {
     /// Its name: the digest of its manifest.
     pub snapshot: Digest,
     pub files: u64,
@@ -152,15 +152,16 @@ impl Default for Restore<'_> {
     }
 }
 
+/// What a restore changed, and what the snapshot does not contain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Restored {
+pub struct RestoreReport {
     pub written: u64,
     /// The total size of the written files.
     pub bytes: u64,
     pub unchanged: u64,
     /// The removed paths, sorted.
     pub removed: Vec<PathBuf>,
-    /// Files whose content may never have existed as such; see [`Captured::unstable`].
+    /// Files whose content may never have existed as such; see [`CaptureReport::unstable`].
     pub unstable: Vec<PathBuf>,
     /// What the snapshot excludes, and why.
     pub skipped: Vec<Skipped>,

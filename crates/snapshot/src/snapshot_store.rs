@@ -22,7 +22,7 @@ use crate::encrypted_file::EncryptedFiles;
 use crate::error::Error;
 use crate::files::{self, Draft, SyncedDraft};
 use crate::manifest::Manifest;
-use crate::pack::PackSet;
+use crate::pack::{PackSet, Packer, StoredChunks};
 use crate::trash::Trash;
 
 const FORMAT: &[u8] = b"segno vault 3\n";
@@ -46,7 +46,7 @@ impl SnapshotStore {
         Self::open_with(root, None)
     }
 
-    /// Like [`Vault::open`], but encrypts what it writes if there is a key.
+    /// Like [`SnapshotStore::open`], but encrypts what it writes if there is a key.
     pub fn open_with(root: &Path, cipher: Option<Cipher>) -> Result<Self, Error> {
         let store = Self {
             root: root.to_owned(),
@@ -161,11 +161,11 @@ impl SnapshotStore {
 
     /// The listed snapshots, sorted by name.
     pub fn snapshots(&self) -> Result<Vec<Digest>, Error> {
-        names(&self.heads)
+        files::digests(&self.heads).map_err(|error| Error::at(&self.heads, error))
     }
 
     pub(crate) fn pack_names(&self) -> Result<Vec<Digest>, Error> {
-        names(&self.packs)
+        files::digests(&self.packs).map_err(|error| Error::at(&self.packs, error))
     }
 
     pub(crate) fn is_listed(&self, snapshot: Digest) -> bool {
@@ -203,6 +203,11 @@ impl SnapshotStore {
         let mut names = self.pack_names()?;
         names.retain(|name| !trash.has(name) && !damaged(name));
         Ok(names)
+    }
+
+    /// A writer of packs that stores only what is not `known`.
+    pub(crate) fn packer<'a>(&'a self, known: &'a StoredChunks) -> Result<Packer<'a>, Error> {
+        Packer::new(&self.encrypted_files, &self.drafts, &self.packs, known)
     }
 
     pub(crate) fn trash(&self) -> Trash {
@@ -427,7 +432,7 @@ impl SnapshotStore {
         Ok(gone)
     }
 
-    /// Unlists a snapshot. A later [`Vault::gc`] deletes what only this snapshot references.
+    /// Unlists a snapshot. A later [`SnapshotStore::gc`] deletes what only this snapshot references.
     pub fn remove(&self, snapshot: Digest) -> Result<(), Error> {
         if !self.is_listed(snapshot) {
             return Err(Error::NoSnapshot(snapshot));
@@ -436,11 +441,4 @@ impl SnapshotStore {
         let removed = files::remove(&path).and_then(|()| files::sync_folder(&self.heads));
         removed.map_err(|error| Error::at(&path, error))
     }
-}
-
-/// The digests that are file names in a folder.
-pub(crate) fn names(folder: &Path) -> Result<Vec<Digest>, Error> {
-    let names = files::names(folder).map_err(|error| Error::at(folder, error))?;
-    let digest = |name: &std::ffi::OsString| name.to_str()?.parse().ok();
-    Ok(names.iter().filter_map(digest).collect())
 }

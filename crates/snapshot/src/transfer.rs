@@ -14,16 +14,13 @@ use crate::entry::{Entry, Kind};
 use crate::error::Error;
 use crate::files;
 use crate::manifest::Manifest;
-use crate::pack::{self, PackSet, Proof, read_table};
+use crate::pack::{self, PENDING_SUFFIX, PackSet, Proof, read_table};
 use crate::snapshot_store::SnapshotStore;
-
-/// The suffix of a received pack that is not verified yet.
-pub(crate) const PENDING_SUFFIX: &str = ".guest";
 
 impl SnapshotStore {
     /// Every file that these snapshots reference: manifests first, each after the one that it
     /// builds upon. Nothing is deleted from the store until the result is dropped.
-    pub fn load(&self, snapshots: &[Digest]) -> Result<PartSet, Error> {
+    pub fn collect_parts(&self, snapshots: &[Digest]) -> Result<PartSet, Error> {
         let hold = self.lock_shared()?;
         let (mut manifests, mut needed) = (Vec::new(), HashSet::new());
         for &snapshot in snapshots {
@@ -61,7 +58,7 @@ impl SnapshotStore {
     }
 
     /// Those of `parts` that this store does not have.
-    pub fn lacking(&self, parts: &[Part]) -> Result<Vec<Part>, Error> {
+    pub fn missing_parts(&self, parts: &[Part]) -> Result<Vec<Part>, Error> {
         let _lock = self.lock_shared()?;
         let mut lacking = Vec::new();
         for part in parts {
@@ -95,7 +92,7 @@ impl SnapshotStore {
     }
 
     /// An empty file that a part can be written into.
-    pub fn draft(&self) -> Result<transfer::Draft, Error> {
+    pub fn new_draft(&self) -> Result<transfer::Draft, Error> {
         let draft =
             files::Draft::new(&self.drafts).map_err(|error| Error::at(&self.drafts, error))?;
         Ok(transfer::Draft {
@@ -106,7 +103,7 @@ impl SnapshotStore {
 
     /// Adds a part to the store after verifying it. A part that the store already has stays as it
     /// is.
-    pub fn adopt(&self, part: &Part, draft: &transfer::Draft) -> Result<(), Error> {
+    pub fn import_part(&self, part: &Part, draft: &transfer::Draft) -> Result<(), Error> {
         let _lock = self.lock_shared()?;
         if self.has(part)? {
             return Ok(());
@@ -158,7 +155,7 @@ impl SnapshotStore {
     }
 
     /// Lists received snapshots, if nothing that they reference is missing.
-    pub fn enlist(&self, snapshots: &[Digest]) -> Result<(), Error> {
+    pub fn register_snapshots(&self, snapshots: &[Digest]) -> Result<(), Error> {
         let _lock = self.lock_shared()?;
         self.admit_pending_packs()?;
         let pack_set = self.pack_set()?;
@@ -217,7 +214,7 @@ impl SnapshotStore {
         files::sync_folder(&self.packs).map_err(|error| Error::at(&self.packs, error))
     }
 
-    /// The files of a snapshot that [`Vault::keep`] has made.
+    /// The files of a snapshot that [`SnapshotStore::put_files`] has made.
     pub fn attachments(&self, snapshot: Digest) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let mut attachments = BTreeMap::new();
         for entry in self.list(snapshot)? {

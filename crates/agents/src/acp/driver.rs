@@ -20,10 +20,11 @@ use super::fold::{Fold, dollars};
 use super::turn::{Event, Replayed};
 use super::update::{Status, Update};
 use super::{ConnectionConfig, Files, Limits};
+use crate::command::Launch;
 use crate::command::output::escape_controls;
 use crate::program::{Permissions, kind_of_message, variables};
 use crate::reset::with_retry_delay;
-use crate::{Launch, SegnoMcpServer};
+use crate::service::SegnoMcpServer;
 
 /// How long an agent may be silent while it works: practically unlimited, since the engine enforces
 /// the timeout by dropping the future.

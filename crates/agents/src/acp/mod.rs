@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use segno_core::ports::{Clock, Disk};
 
-use crate::Launch;
+use crate::command::Launch;
 pub use connection::{Agent, Connection, Session};
 pub use driver::Acp;
 pub use error::AcpError;

@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::error::{AcpError, Failure};
 use super::rpc::{self, Line, Message};
-use crate::Launch;
+use crate::command::Launch;
 use crate::command::output::escape_controls;
 use crate::mcp::stdio_transport::{self, ProcessHandle, StdioTransport};
 

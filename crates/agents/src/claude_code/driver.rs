@@ -13,10 +13,10 @@ use segno_core::ports::{Boxed, Clock};
 
 use super::stream::Stream;
 use super::window::Window;
-use crate::SegnoMcpServer;
 use crate::command::output::{Line, Lines};
 use crate::command::{ChildProcess, Inherit};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
+use crate::service::SegnoMcpServer;
 use crate::transcript::TranscriptFormat;
 use crate::transcript_files::{self, LocalTranscripts};
 

@@ -5,7 +5,6 @@ mod driver;
 #[cfg(feature = "probe")]
 pub mod probe;
 mod stream;
-pub mod transcript;
 mod window;
 
 pub use driver::ClaudeCode;

@@ -12,12 +12,12 @@ use segno_core::usage::ContextUsage;
 use segno_core::usage::{Cost, Usage};
 use serde_json::Value;
 
-use super::transcript;
 use super::window::Window;
 use crate::command::output::Line;
 use crate::program::{
     Damaged, count_lines, duration_until, kind_of_status, parse_record, wrong_conversation,
 };
+use crate::transcript::claude_code::entries;
 use crate::transcript::{Facts, Object, text};
 
 /// Folds the lines of one process into an answer.
@@ -121,7 +121,7 @@ impl<'a> Stream<'a> {
             Some(call) => Thread::Agent(call.to_owned()),
             None => Thread::Main,
         };
-        for entry in transcript::entries(record, &mut self.facts) {
+        for entry in entries(record, &mut self.facts) {
             let entry = ConversationItem {
                 thread: thread.clone(),
                 ..entry

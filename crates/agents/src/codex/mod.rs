@@ -6,6 +6,5 @@ mod driver;
 pub mod probe;
 mod stream;
 mod tail;
-pub mod transcript;
 
 pub use driver::Codex;

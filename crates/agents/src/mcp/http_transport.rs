@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::{ConnectError, SendError};
 use super::message;
-use crate::Client;
+use crate::http::Client;
 use crate::http::{Stream, check_status, protocol_error, request_error};
 
 /// The longest accepted message, in bytes.

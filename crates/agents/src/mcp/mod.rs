@@ -32,7 +32,8 @@ use std::time::Duration;
 
 use segno_core::ports::Clock;
 
-use crate::{Client, Launch};
+use crate::command::Launch;
+use crate::http::Client;
 pub use error::McpError;
 pub use tools::Mcp;
 

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use super::error::SendError;
 use super::message;
 use super::sanitize::sanitize;
-use crate::Launch;
+use crate::command::Launch;
 use crate::command::describe_status;
 use crate::command::output;
 use crate::command::protocol::{Input, SpawnRequest, Status};

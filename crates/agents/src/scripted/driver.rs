@@ -1,11 +1,23 @@
 //! The driver that gives scripted answers.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::agent::{Answer, Driver, Error, ErrorKind, Event, Listener, Request};
-use segno_core::ports::{Boxed, Clock};
+use segno_core::ports::{Boxed, Clock, Disk};
 
 use super::{Ledger, Script};
+
+/// Maximum size of a script of answers in bytes.
+const MAX_SCRIPT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A script or its ledger that cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {reason}", .path.display())]
+pub struct OpenError {
+    pub path: PathBuf,
+    pub reason: String,
+}
 
 pub struct Scripted {
     script: Script,
@@ -22,6 +34,31 @@ impl Scripted {
             clock,
             ledger,
         }
+    }
+
+    /// Reads the script at `path` and opens its ledger, whose path is relative to the script.
+    pub fn open(path: &Path, disk: &dyn Disk, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
+        let unreadable = |reason: String| OpenError {
+            path: path.to_owned(),
+            reason,
+        };
+        let bytes = disk
+            .read(path, MAX_SCRIPT_BYTES)
+            .map_err(|error| unreadable(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
+        let script = Script::parse(&text).map_err(|error| unreadable(error.to_string()))?;
+        let ledger = match script.ledger() {
+            Some(name) => {
+                let place = path.parent().unwrap_or(Path::new(".")).join(name);
+                let opened = Ledger::open(&place);
+                Some(opened.map_err(|error| OpenError {
+                    path: place,
+                    reason: error.to_string(),
+                })?)
+            }
+            None => None,
+        };
+        Ok(Self::new(script, clock, ledger))
     }
 
     async fn answer(&self, request: Request<'_>, listener: &dyn Listener) -> Result<Answer, Error> {

@@ -32,6 +32,6 @@ mod driver;
 mod ledger;
 mod script;
 
-pub use driver::Scripted;
+pub use driver::{OpenError, Scripted};
 pub use ledger::Ledger;
 pub use script::{Script, ScriptError};

@@ -1,12 +1,14 @@
 //! Reads, examines, repairs, moves and writes the transcripts that CLI agents keep.
 //!
-//! [`Native`] says whose transcript it is; `claude_code::transcript` and `codex::transcript` know
-//! what its records mean. Transcripts come from outside and may be torn, wrong or huge: everything
+//! [`TranscriptFormat`] says whose transcript it is; [`claude_code`] and [`codex`] know what its
+//! records mean. Transcripts come from outside and may be torn, wrong or huge: everything
 //! here reads line by line, holds one line at a time (at most [`Limits::line`] bytes of it), never
 //! guesses, and reports every line that it could not read (P9, P10).
 //!
 //! The caller opens and creates the files.
 
+pub(crate) mod claude_code;
+mod codex;
 mod damage;
 mod folder;
 mod json;
@@ -112,8 +114,8 @@ impl TranscriptFormat {
 
     pub(crate) fn adapters(self) -> &'static [Adapter] {
         match self {
-            Self::ClaudeCode => crate::claude_code::transcript::ADAPTERS,
-            Self::Codex => crate::codex::transcript::ADAPTERS,
+            Self::ClaudeCode => claude_code::ADAPTERS,
+            Self::Codex => codex::ADAPTERS,
         }
     }
 }

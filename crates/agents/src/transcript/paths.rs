@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use segno_core::time::Timestamp;
 
 use super::TranscriptFormat;
-use crate::{claude_code, codex};
+use super::{claude_code, codex};
 
 /// Not a session id. Session ids are UUIDs; nothing else becomes part of a path or an argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,8 +28,8 @@ impl TranscriptFormat {
     ) -> Result<PathBuf, NotAnId> {
         check_id(session)?;
         Ok(match self {
-            Self::ClaudeCode => claude_code::transcript::transcript_path(root, cwd, session),
-            Self::Codex => codex::transcript::transcript_path(root, session, when),
+            Self::ClaudeCode => claude_code::transcript_path(root, cwd, session),
+            Self::Codex => codex::transcript_path(root, session, when),
         })
     }
 
@@ -39,8 +39,8 @@ impl TranscriptFormat {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
         }
         let mut found = match self {
-            Self::ClaudeCode => claude_code::transcript::find(root, session, list),
-            Self::Codex => codex::transcript::find(root, session, list),
+            Self::ClaudeCode => claude_code::find(root, session, list),
+            Self::Codex => codex::find(root, session, list),
         }?;
         found.sort();
         Ok(found)
@@ -80,7 +80,7 @@ impl TranscriptFormat {
     /// does not keep them in files of their own.
     pub fn sub_agent_folder(self, transcript: &Path) -> Option<PathBuf> {
         match self {
-            Self::ClaudeCode => Some(claude_code::transcript::sub_agent_folder(transcript)),
+            Self::ClaudeCode => Some(claude_code::sub_agent_folder(transcript)),
             Self::Codex => None,
         }
     }
@@ -88,7 +88,7 @@ impl TranscriptFormat {
     /// The transcripts of a session's sub-agents, which Claude Code keeps beside the session's own.
     pub fn sub_agents(self, transcript: &Path, list: List<'_>) -> io::Result<Vec<PathBuf>> {
         match self {
-            Self::ClaudeCode => claude_code::transcript::sub_agents(transcript, list),
+            Self::ClaudeCode => claude_code::sub_agents(transcript, list),
             Self::Codex => Ok(Vec::new()),
         }
     }

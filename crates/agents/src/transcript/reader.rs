@@ -5,13 +5,13 @@ use std::io::{self, Read, Seek};
 
 use segno_core::conversation::{Branch, ConversationItem, ItemContent};
 
+use super::claude_code::{LatestResultTime, Tree};
 use super::damage::Severity;
 use super::version::{VersionSupport, choose_adapter};
 use super::{
     Adapter, Content, Damage, Facts, Found, Limits, Lines, Object, Reason, Span, TranscriptFormat,
     text,
 };
-use crate::claude_code::transcript::{LatestResultTime, Tree};
 
 /// What a transcript contains, in the order of the file.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::paths::check_id;
 use super::{Content, Limits, Lines, Object, TranscriptFormat, spans};
-use crate::{claude_code, codex};
+use super::{claude_code, codex};
 
 /// The new folder and id of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,8 +75,8 @@ impl TranscriptFormat {
 
     fn field_paths(self, record: &Object) -> Vec<FieldPath> {
         match self {
-            Self::ClaudeCode => claude_code::transcript::field_paths(),
-            Self::Codex => codex::transcript::field_paths(record),
+            Self::ClaudeCode => claude_code::field_paths(),
+            Self::Codex => codex::field_paths(record),
         }
     }
 }

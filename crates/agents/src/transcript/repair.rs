@@ -14,10 +14,10 @@ use segno_core::conversation::{AssistantPart, Branch, ConversationItem, ItemCont
 use segno_core::digest::Digest;
 use serde::Serialize;
 
+use super::claude_code::LatestResultTime;
 use super::damage::Severity;
 use super::{Content, Damage, Found, Item, Limits, Lines, Object, Reason, TranscriptFormat, text};
-use crate::claude_code::transcript::LatestResultTime;
-use crate::{claude_code, codex};
+use super::{claude_code, codex};
 
 /// How many of each kind are listed; more are only counted.
 const MAX_LISTED: usize = 1000;
@@ -104,8 +104,8 @@ impl TranscriptFormat {
     ) -> io::Result<Repair> {
         let plan = Plan::build(self, &mut source, limits)?;
         let mut repairer: Box<dyn Repairer> = match self {
-            Self::ClaudeCode => Box::new(claude_code::transcript::ClaudeCodeRepairer::default()),
-            Self::Codex => Box::new(codex::transcript::CodexRepairer::default()),
+            Self::ClaudeCode => Box::new(claude_code::ClaudeCodeRepairer::default()),
+            Self::Codex => Box::new(codex::CodexRepairer::default()),
         };
         let mut lines = Lines::new(source, limits.line)?;
         let mut anchors: HashMap<u64, String> = HashMap::new();

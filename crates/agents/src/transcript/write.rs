@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::paths::check_id;
 use super::{TranscriptFormat, uuid};
-use crate::{claude_code, codex};
+use super::{claude_code, codex};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -55,8 +55,8 @@ impl TranscriptFormat {
         }
         let (turns, mut losses) = turns(entries);
         let format = match self {
-            Self::ClaudeCode => claude_code::transcript::TOOL_CALL_FORMAT,
-            Self::Codex => codex::transcript::TOOL_CALL_FORMAT,
+            Self::ClaudeCode => claude_code::TOOL_CALL_FORMAT,
+            Self::Codex => codex::TOOL_CALL_FORMAT,
         };
         let turns = TurnConverter {
             format: &format,
@@ -66,8 +66,8 @@ impl TranscriptFormat {
         }
         .convert(turns);
         let records = match self {
-            Self::ClaudeCode => claude_code::transcript::records(&turns, target, &mut losses),
-            Self::Codex => codex::transcript::records(&turns, target, &mut losses),
+            Self::ClaudeCode => claude_code::records(&turns, target, &mut losses),
+            Self::Codex => codex::records(&turns, target, &mut losses),
         };
         for record in &records {
             to.write_all(record)?;

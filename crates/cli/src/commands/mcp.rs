@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::mcp::snippets::ServerCommand;
 use crate::mcp::{BoundSession, serve};
 use crate::output::{stderr_line, stdout_line};
+use crate::server_command::ServerCommand;
 
 /// Serve an agent over the Model Context Protocol, on stdin and stdout.
 ///

@@ -18,8 +18,8 @@ use crate::config;
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::hooks::Agent;
+use crate::hooks::spool::{self, ClaimMode};
 use crate::output::{json, stderr_line, text, try_stdout_line};
-use crate::spool::{self, ClaimMode};
 use crate::watch::{
     Changes, FileEvents, Fingerprint, Job, Queue, Tree, WatchLock, transcripts_in, tree,
 };

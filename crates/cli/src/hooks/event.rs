@@ -15,8 +15,8 @@ use segno_core::ports::Clock;
 use serde::Deserialize;
 
 use super::Agent;
-use crate::machine::MachineClock;
-use crate::spool::Notification;
+use super::spool::Notification;
+use crate::clock::MachineClock;
 
 /// Maximum size of an event in bytes. Some events contain the last answer of a model.
 const MAX_BYTES: usize = 4 << 20;

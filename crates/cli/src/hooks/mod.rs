@@ -3,7 +3,7 @@
 //! A hook is an entry in the settings of the CLI agent. [`entries`] adds Segno's hooks to the text
 //! of a settings file and removes them, without changing another byte. [`settings`] changes the
 //! file. [`receipt`] records what was added, so that it can be removed exactly. [`event`] is the
-//! hook itself: it writes a notification to the [`spool`](crate::spool) and nothing else.
+//! hook itself: it writes a notification to the [`spool`] and nothing else.
 
 pub(crate) mod agent;
 pub(crate) mod entries;
@@ -13,6 +13,7 @@ mod json_spans;
 pub(crate) mod receipt;
 pub(crate) mod settings;
 pub(crate) mod shell;
+pub(crate) mod spool;
 
 pub(crate) use agent::Agent;
 pub(crate) use error::Error;

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use segno_agents::program::{Permissions, Setup};
+use segno_agents::program::{Permissions, Setup, home_folder};
 use segno_agents::transcript::{TranscriptFolder, TranscriptFormat};
 use segno_agents::{
     Acp, Anthropic, Bedrock, BuiltinTools, ClaudeCode, Client, Codex, Command, Endpoint, Executor,
-    Executors, Inference, KeyHeader, Launch, Ledger, Mcp, McpServer, NetworkPolicy, OpenAi, Script,
-    Scripted, Search, SegnoMcpServer, Skills, ToolDeps, Web, bedrock, mcp,
+    Executors, Inference, KeyHeader, Launch, Mcp, McpServer, NetworkPolicy, OpenAi, Scripted,
+    Search, SegnoMcpServer, Skills, ToolDeps, Web, bedrock, mcp,
 };
 use segno_core::cli_agent::{CliAgent, CliAgentKind};
-use segno_core::ports::{Boxed, Clock, Disk};
+use segno_core::ports::{Boxed, Clock};
 use segno_core::tool::Tools;
 use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
@@ -30,9 +30,6 @@ pub(crate) const PROCESS_GUARD: &str = "__process-guard";
 
 /// Startup timeout of an MCP server: `npx` may have to download it first.
 const SERVER_START_TIMEOUT: Duration = Duration::from_mins(2);
-
-/// Maximum size of a script of answers in bytes.
-const MAX_SCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 
 pub(crate) struct MachineDrivers {
     pub(crate) clock: Arc<dyn Clock>,
@@ -285,25 +282,12 @@ fn bedrock_access(api: &Api) -> Result<(String, bedrock::Credentials), Error> {
     Ok((base, access))
 }
 
-/// The folder in which a CLI agent stores its conversations: from its environment variable, else
-/// its default folder in the user's home.
+/// The folder in which a CLI agent stores its conversations.
 fn data_folder(program: CliAgentKind) -> Result<PathBuf, Error> {
-    let (variable, below) = match program {
-        CliAgentKind::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude"),
-        CliAgentKind::Codex => ("CODEX_HOME", ".codex"),
-        CliAgentKind::Acp => {
-            return Err(Error::ClientUnavailable {
-                provider: program.as_str(),
-                reason: "where it keeps its conversations is its own affair".into(),
-            });
-        }
-    };
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let home = set(variable).map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(set("HOME")?).join(below)));
-    home.ok_or_else(|| Error::ClientUnavailable {
+    let found = home_folder(program, |name| std::env::var_os(name));
+    found.map_err(|reason| Error::ClientUnavailable {
         provider: program.as_str(),
-        reason: format!("neither {variable} nor HOME is set"),
+        reason,
     })
 }
 
@@ -411,27 +395,11 @@ impl MachineDrivers {
     }
 
     fn scripted(&self, path: &Path) -> Result<AgentDriver, Error> {
-        let unreadable = |reason: String| Error::Unreadable {
-            path: path.to_owned(),
-            reason,
-        };
-        let bytes = LocalDisk
-            .read(path, MAX_SCRIPT_BYTES)
-            .map_err(|error| unreadable(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
-        let script = Script::parse(&text).map_err(|error| unreadable(error.to_string()))?;
-        let ledger = match script.ledger() {
-            Some(name) => {
-                let place = path.parent().unwrap_or(Path::new(".")).join(name);
-                let opened = Ledger::open(&place);
-                Some(opened.map_err(|error| Error::Unreadable {
-                    path: place,
-                    reason: error.to_string(),
-                })?)
-            }
-            None => None,
-        };
-        let scripted = Scripted::new(script, Arc::clone(&self.clock), ledger);
+        let opened = Scripted::open(path, &LocalDisk, Arc::clone(&self.clock));
+        let scripted = opened.map_err(|error| Error::Unreadable {
+            path: error.path,
+            reason: error.reason,
+        })?;
         Ok(AgentDriver::Stateless(Arc::new(scripted)))
     }
 }

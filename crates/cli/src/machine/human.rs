@@ -4,28 +4,21 @@ use std::io::{self, BufRead, IsTerminal};
 use std::sync::{Arc, OnceLock};
 
 use segno_core::ports::Boxed;
-use segno_engine::{Human, NoHuman};
+use segno_engine::Human;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::output::{prompt, stderr_line, suppress_live_line, text};
 
 /// Returns the user at the terminal. Without a terminal, or if the output is JSON for a program,
 /// there is none.
-pub(crate) fn at_terminal(json: bool) -> Arc<dyn Human> {
-    if !json && io::stdin().is_terminal() && io::stderr().is_terminal() {
-        Arc::new(Terminal)
-    } else {
-        Arc::new(NoHuman)
-    }
+pub(crate) fn at_terminal(json: bool) -> Option<Arc<dyn Human>> {
+    let is_present = !json && io::stdin().is_terminal() && io::stderr().is_terminal();
+    is_present.then(|| Arc::new(Terminal) as Arc<dyn Human>)
 }
 
 struct Terminal;
 
 impl Human for Terminal {
-    fn is_present(&self) -> bool {
-        true
-    }
-
     fn ask<'a>(&'a self, question: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>> {
         Box::pin(async move {
             let _guard = suppress_live_line();

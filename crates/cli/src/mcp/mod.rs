@@ -3,7 +3,7 @@
 //! An agent reads the history of its session here, and records notes for the next run. [`lines`]
 //! splits the input, [`rpc`] parses messages, [`server`] answers them. [`tools`] and [`resources`]
 //! define what the server offers. [`bound_session`] is the session, opened on first use so that the server
-//! starts fast. [`snippets`] renders the settings that add the server to other programs.
+//! starts fast.
 //!
 //! The process that starts the server chooses the session, and nothing an agent sends can change
 //! that. Input is bounded, and wrong input is answered with an error and never ends the server. The
@@ -14,11 +14,7 @@ mod lines;
 mod resources;
 mod rpc;
 mod server;
-pub(crate) mod snippets;
 mod tools;
 
 pub(crate) use bound_session::BoundSession;
 pub(crate) use server::serve;
-
-/// The name of the server in the settings of programs.
-pub(crate) const NAME: &str = "segno";

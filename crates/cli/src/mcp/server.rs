@@ -12,9 +12,10 @@ use tokio::task::{Id, JoinError, JoinSet, LocalSet};
 
 use super::lines::{Line, Lines};
 use super::rpc::{self, Fault, Message};
-use super::{BoundSession, NAME, resources, tools};
+use super::{BoundSession, resources, tools};
 use crate::failure::Failure;
 use crate::output::{json as shapes, try_stdout_line};
+use crate::server_command::NAME;
 
 /// Maximum size of a message in bytes. No tool needs as much.
 const MAX_BYTES: usize = 1 << 20;

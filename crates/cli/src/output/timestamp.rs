@@ -4,7 +4,7 @@ use segno_core::journal::Suspension;
 use segno_core::time::{self, Timestamp};
 
 use super::text::sanitize;
-use crate::machine::clock;
+use crate::clock;
 
 /// Renders a timestamp for users.
 pub(crate) fn local(at: Timestamp) -> String {

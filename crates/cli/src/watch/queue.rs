@@ -9,7 +9,7 @@ use segno_core::digest::Digest;
 
 use super::scan::{Fingerprint, Transcript};
 use crate::hooks::Agent;
-use crate::spool::Claimed;
+use crate::hooks::spool::Claimed;
 
 /// Minimum time between two reads of the same transcript.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);

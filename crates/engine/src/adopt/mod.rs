@@ -362,7 +362,7 @@ impl Adoption<'_> {
         let name = attachments::conversation(self.request.program, &self.native);
         Ok(self
             .env
-            .snapshots
+            .snapshots()?
             .put_file(name, about.path.clone(), about.length)
             .await?)
     }

@@ -58,7 +58,7 @@ pub async fn export(
     add_derived(manifest, bundle.as_ref(), &messages, &mut parts);
     let place = draft.folder.join(names::WORKSPACE);
     let archive = env
-        .snapshots
+        .snapshots()?
         .write_archive(manifest.files.snapshot, &place, progress)
         .await?;
     let mut files = BTreeMap::from([(
@@ -124,7 +124,7 @@ async fn attachments(env: &Env, manifest: &Manifest) -> Result<BTreeMap<String, 
     let Some(snapshot) = manifest.attachments else {
         return Ok(parts);
     };
-    for (paper, bytes) in env.snapshots.attachments(snapshot).await? {
+    for (paper, bytes) in env.snapshots()?.attachments(snapshot).await? {
         let server = paper.strip_prefix(attachments::MCP);
         let server = server.and_then(|rest| rest.strip_prefix('/'));
         let name = match (&*paper, server) {

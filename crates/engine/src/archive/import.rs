@@ -83,7 +83,7 @@ pub(super) async fn import_incoming(
         limits: request.limits,
         mode: request.keeping,
     };
-    let captured = env.snapshots.import_archive(archive, progress).await?;
+    let captured = env.snapshots()?.import_archive(archive, progress).await?;
     let Incoming {
         mut manifest,
         bundle,
@@ -104,7 +104,7 @@ pub(super) async fn import_incoming(
         && request.keeping == ImportMode::Store
         && !attachments.is_empty()
     {
-        manifest.attachments = Some(env.snapshots.put_files(attachments).await?);
+        manifest.attachments = Some(env.snapshots()?.put_files(attachments).await?);
     }
     if let CheckpointOutcome::Renamed(_) = standing {
         manifest.id = new_id(env).0;

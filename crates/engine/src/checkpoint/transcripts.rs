@@ -43,7 +43,7 @@ pub(super) async fn put_transcripts(
     if all.is_empty() {
         return Ok(None);
     }
-    Ok(Some(env.snapshots.put_files(all).await?))
+    Ok(Some(env.snapshots()?.put_files(all).await?))
 }
 
 /// A transcript as attachments, named after the conversation.
@@ -103,7 +103,7 @@ pub(crate) async fn read_transcript(
     attachments: Digest,
     native: &NativeConversation,
 ) -> Result<Option<TranscriptCopy>, Error> {
-    match env.snapshots.attachments(attachments).await {
+    match env.snapshots()?.attachments(attachments).await {
         // The session may be imported, and its attachments be on the other machine.
         Err(error) if error.kind() == Kind::NotFound => Ok(None),
         attachments => Ok(find_transcript(native, &attachments?)),

@@ -145,6 +145,8 @@ pub(super) async fn put(
         return Ok(None);
     }
     Ok(Some(
-        env.snapshots.put_files(attachments(conversations)).await?,
+        env.snapshots()?
+            .put_files(attachments(conversations))
+            .await?,
     ))
 }

@@ -192,7 +192,7 @@ async fn check_folder_is_free(
         return Err(taken("it is not a folder".to_owned()));
     }
     let rules = checkpoint::rules_of(env, summary.id).await;
-    let seen = env.snapshots.capture(folder, &rules, None, &|_, _| {});
+    let seen = env.snapshots()?.capture(folder, &rules, None, &|_, _| {});
     let seen = seen.await?;
     let Some(manifest) = manifest else {
         return match seen.files {
@@ -201,7 +201,7 @@ async fn check_folder_is_free(
         };
     };
     let wanted = manifest.files.snapshot;
-    let mut changes = env.snapshots.diff(seen.snapshot, wanted).await?;
+    let mut changes = env.snapshots()?.diff(seen.snapshot, wanted).await?;
     changes.retain(|change| is_foreign(change, manifest));
     match changes.first() {
         None => Ok(()),

@@ -132,7 +132,7 @@ async fn fetch(
     parts: Vec<Part>,
     progress: &Progress,
 ) -> Result<(u64, u64), Error> {
-    let missing = env.snapshots.missing_parts(parts).await?;
+    let missing = env.snapshots()?.missing_parts(parts).await?;
     let total: u64 = missing.iter().map(|part| part.bytes).sum();
     let count = missing.len() as u64;
     let (manifests, packs): (Vec<Part>, Vec<Part>) = missing
@@ -165,9 +165,9 @@ async fn download(env: &Env, remote: &dyn Remote, part: Part) -> Result<u64, Err
     let object = part.object_name();
     let mut is_second = false;
     loop {
-        let draft = env.snapshots.new_draft().await?;
+        let draft = env.snapshots()?.new_draft().await?;
         remote.download(&object, part.bytes, &draft.path).await?;
-        match env.snapshots.import_part(part, draft).await {
+        match env.snapshots()?.import_part(part, draft).await {
             Err(error) if error.kind() == Kind::Damaged && !is_second => is_second = true,
             Err(error) if error.kind() == Kind::Damaged => {
                 return Err(Error::Remote(remote::Error::Damaged {
@@ -195,7 +195,7 @@ async fn sessions(env: &Env, announcements: &[Announcement]) -> Result<Vec<Pulle
     }
     let mut arrivals = Vec::new();
     for manifest in newest {
-        env.snapshots
+        env.snapshots()?
             .register_snapshots(manifest.snapshots().collect())
             .await?;
         arrivals.push(arrive(env, manifest).await?);
@@ -207,7 +207,7 @@ async fn arrive(env: &Env, manifest: &Manifest) -> Result<PulledSession, Error> 
     let Some(digest) = manifest.attachments else {
         return Ok(PulledSession::Absent(manifest.clone()));
     };
-    let attachments = env.snapshots.attachments(digest).await?;
+    let attachments = env.snapshots()?.attachments(digest).await?;
     let session = attachments
         .into_iter()
         .find(|(name, _)| name == attachments::SESSION);
@@ -240,7 +240,7 @@ async fn put_manifests(
     let mut new = 0;
     for announcement in announcements {
         let manifest = &announcement.checkpoint;
-        env.snapshots
+        env.snapshots()?
             .register_snapshots(manifest.snapshots().collect())
             .await?;
         if !existing.contains(&manifest.id) {

@@ -108,7 +108,7 @@ async fn push_into(
     }
     let (manifest, session) = attach_session(env, manifest).await?;
     let load = env
-        .snapshots
+        .snapshots()?
         .collect_parts(manifest.snapshots().collect())
         .await?;
     let (sent, sent_bytes) = send(remote, &load, inventory, progress).await?;
@@ -143,7 +143,7 @@ async fn attach_session(env: &Env, manifest: &Manifest) -> Result<(Manifest, Opt
         other => other?,
     };
     let mut all = match manifest.attachments {
-        Some(attachments) => env.snapshots.attachments(attachments).await?,
+        Some(attachments) => env.snapshots()?.attachments(attachments).await?,
         None => Vec::new(),
     };
     let name = Some(summary.name.clone());
@@ -158,7 +158,7 @@ async fn attach_session(env: &Env, manifest: &Manifest) -> Result<(Manifest, Opt
     let session = export::up_to(env, &summary, until, running, |_, _| {}).await?;
     all.push((attachments::SESSION.to_owned(), session.bytes));
     let manifest = Manifest {
-        attachments: Some(env.snapshots.put_files(all).await?),
+        attachments: Some(env.snapshots()?.put_files(all).await?),
         ..manifest.clone()
     };
     checkpoint::put_manifest(env, &manifest).await?;

@@ -176,9 +176,9 @@ impl Runner {
             context: context.map(str::to_owned),
             until: question.until(),
         };
-        if !self.env.human.is_present() {
+        let Some(human) = &self.env.human else {
             return Err(waiting());
-        }
+        };
         // One human answers one question at a time.
         let _turn = self.human.lock().await;
         let time = async {
@@ -199,7 +199,7 @@ impl Runner {
         // A typed answer that is invalid is asked for again.
         let typed = async {
             loop {
-                let text = self.env.human.ask(&question.prompt, context).await;
+                let text = human.ask(&question.prompt, context).await;
                 let fit = |text: &String| {
                     check_answer(path, question.validation.as_deref(), text)
                         .inspect_err(|error| self.observer.notice(&error.to_string()))

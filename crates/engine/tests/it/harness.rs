@@ -74,10 +74,10 @@ pub(crate) fn harness(script: &str) -> Harness {
     let clock = Arc::new(ManualClock::default());
     let script = Arc::new(Mutex::new(script.to_owned()));
     let env = Env {
-        human: Arc::new(segno_engine::NoHuman),
-        exporter: Arc::new(segno_engine::NoExporter),
-        snapshots: Arc::new(segno_core::snapshot::NoSnapshots),
-        worktrees: Arc::new(segno_core::worktree::NoGit),
+        human: None,
+        exporter: None,
+        snapshots: None,
+        worktrees: Arc::new(segno_snapshot::LocalWorktrees),
         remote: None,
         retention: segno_engine::retention::Retention::default(),
         store: Arc::new(Memory::new(clock.clone())),

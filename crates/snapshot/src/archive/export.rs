@@ -27,7 +27,7 @@ const RECORDS_NAME: &[u8] = b"././@PaxHeader";
 impl SnapshotStore {
     /// Writes a snapshot to a new file, as an archive. The content is durable on return; its name
     /// is durable once the folder is synced. The same snapshot gives the same bytes.
-    pub fn write(
+    pub fn write_archive(
         &self,
         snapshot: Digest,
         to: &Path,

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::files;
 use crate::manifest::{Manifest, bytes, order};
 use crate::pack::{Packer, StoredChunks};
-use crate::request::{Captured, Progress};
+use crate::request::{CaptureReport, Progress};
 use crate::snapshot_store::SnapshotStore;
 
 /// The largest window of the decoder, as a power of two: 32 MiB. `tar --zstd` and all usual levels
@@ -29,18 +29,18 @@ impl SnapshotStore {
     /// archive is only checked. Nothing is unpacked anywhere else, and nothing is listed unless the
     /// whole archive could be read and a capture could have written it. Progress is reported in
     /// bytes of the archive.
-    pub fn take(
+    pub fn import_archive(
         &self,
         archive: &Archive<'_>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Captured, Error> {
+    ) -> Result<CaptureReport, Error> {
         let _lock = self.lock_shared()?;
         let known = match archive.mode {
             ImportMode::Store => StoredChunks::new(self.usable_packs()?),
             ImportMode::VerifyOnly => StoredChunks::default(),
         };
         let mut sink = Sink(match archive.mode {
-            ImportMode::Store => Some(Packer::new(self, &known)?),
+            ImportMode::Store => Some(self.packer(&known)?),
             ImportMode::VerifyOnly => None,
         });
         let (manifest, digest) = read(archive, &mut sink, progress)?;

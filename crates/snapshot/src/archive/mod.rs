@@ -22,6 +22,8 @@ mod tree;
 
 pub use segno_core::archive::{Archive, ImportMode, Limits, WrittenArchive};
 
+pub use crate::error::Measure;
+
 use crate::error::Error;
 
 /// The memory that a usual entry takes until it is stored: its path, its metadata, its chunks.
@@ -71,25 +73,6 @@ impl MemoryBudget {
         Error::TooMuch {
             what: Measure::Entries,
             limit: self.limit,
-        }
-    }
-}
-
-/// What an archive can have too much of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
-    /// Unpacked bytes.
-    Bytes,
-    /// Entries, or metadata of entries.
-    Entries,
-}
-
-impl Measure {
-    /// The name of the option that allows more.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Measure::Bytes => "bytes",
-            Measure::Entries => "entries",
         }
     }
 }

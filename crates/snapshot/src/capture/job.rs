@@ -122,7 +122,7 @@ impl<'a> Previous<'a> {
 
     /// A packer for one thread. `bytes` is what all threads write together.
     fn packer(&self, bytes: u64) -> Result<Packer<'a>, Error> {
-        let packer = Packer::new(self.store, self.known)?.for_bytes(bytes);
+        let packer = self.store.packer(self.known)?.for_bytes(bytes);
         match self.index.snapshot {
             Some(_) => Ok(packer.with_bases(Cursor::new(self.known.pack_set())?)),
             None => Ok(packer),

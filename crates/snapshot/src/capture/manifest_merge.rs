@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use crate::delta::Changes;
-use crate::entry::Kind;
+use crate::entry::{EntryType, Kind};
 use crate::index::{Index, NONE, ROOT, STAMP, Summary, stamp};
 use crate::manifest::{VERSION, bytes, order, write_facts, write_path, write_skipped};
-use crate::manifest_cursor::EntryType;
 use crate::wire::Writer;
 
 use super::plan::{Found, Plan};

@@ -15,17 +15,16 @@ use segno_core::digest::Digest;
 
 use crate::delta::{self, Changes};
 use crate::encrypted_file::EncryptedDraft;
-use crate::entry::{Entry, FileTime, Kind, Skipped, Why};
+use crate::entry::{Entry, EntryType, FileTime, Kind, Skipped, Why};
 use crate::error::Error;
 use crate::index::{self, Index, NONE, Summary, has_trusted_stamp, stamp};
 use crate::machine;
 use crate::manifest::{Manifest, bytes};
-use crate::manifest_cursor::EntryType;
 use crate::openat::{self, Facts};
 use crate::pack::{PackSync, StoredChunks};
 use crate::read::Stamps;
 use crate::recheck::Recheck;
-use crate::request::{Captured, Progress, Request};
+use crate::request::{CaptureReport, Progress, Request};
 use crate::snapshot_store::SnapshotStore;
 use crate::walk::{Tree, Walk, guard};
 use crate::wire::Broken;
@@ -43,7 +42,7 @@ impl SnapshotStore {
         &self,
         request: &Request<'_>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Captured, Error> {
+    ) -> Result<CaptureReport, Error> {
         let place = guard(request.root, request.home)?;
         let _lock = self.lock_shared()?;
         let mut capture = Capture::new(self, request, &place)?;
@@ -284,7 +283,7 @@ impl<'a> Capture<'a> {
     }
 
     /// Commits a snapshot of what was read: durable first, then listed.
-    fn commit(self, read: Read, known: &StoredChunks) -> Result<Captured, Error> {
+    fn commit(self, read: Read, known: &StoredChunks) -> Result<CaptureReport, Error> {
         let Read {
             plan,
             files,
@@ -304,7 +303,7 @@ impl<'a> Capture<'a> {
             self.changes_match(&merged),
             "the stored changes reproduce the manifest"
         );
-        let captured = Captured {
+        let captured = CaptureReport {
             snapshot,
             files: merged.summary.files,
             folders: merged.summary.folders,
@@ -344,7 +343,7 @@ impl<'a> Capture<'a> {
         // Without the index, the next capture reads everything again; the snapshot is complete all
         // the same.
         let _ = index.map(|draft| draft?.publish_unsynced(&self.index_path));
-        Ok(Captured {
+        Ok(CaptureReport {
             stored_bytes: grown,
             ..captured
         })
@@ -393,14 +392,14 @@ pub(crate) fn summary(
     manifest: Manifest,
     read_files: u64,
     stored_bytes: u64,
-) -> Captured {
+) -> CaptureReport {
     let mut counts = Summary::default();
     for entry in &manifest.entries {
         counts.add(bytes(&entry.path), EntryType::of(entry), entry.size());
     }
     let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
     let unstable = manifest.entries.iter().filter(unstable);
-    Captured {
+    CaptureReport {
         snapshot,
         files: counts.files,
         folders: counts.folders,

@@ -7,9 +7,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::entry::{Entry, FileTime, Kind, Skipped, Why};
+use crate::entry::{Entry, EntryType, FileTime, Kind, Skipped, Why};
 use crate::index::{Index, has_trusted_stamp};
-use crate::manifest_cursor::EntryType;
 
 use super::plan::{Found, Plan, State};
 

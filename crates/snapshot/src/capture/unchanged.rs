@@ -2,21 +2,21 @@
 
 use crate::entry::Skipped;
 use crate::manifest::order;
-use crate::request::Captured;
+use crate::request::CaptureReport;
 use crate::walk::{Tree, What};
 
 use super::Capture;
 
 impl Capture<'_> {
     /// The snapshot that the index was written with, if nothing changed since.
-    pub(super) fn unchanged_snapshot(&self, tree: &Tree) -> Option<Captured> {
+    pub(super) fn unchanged_snapshot(&self, tree: &Tree) -> Option<CaptureReport> {
         let snapshot = self.parent.filter(|_| tree.is_known())?;
         let skipped = excluded_paths(tree);
         if skipped != self.index.skipped {
             return None;
         }
         let summary = &self.index.summary;
-        Some(Captured {
+        Some(CaptureReport {
             snapshot,
             files: summary.files,
             folders: summary.folders,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::scope::bounded_read;
+use crate::bounded_read;
 
 use super::error::Error;
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::scope::bounded_read;
+use crate::bounded_read;
 
 /// The longest `.git` or `commondir` file.
 const LIMIT: u64 = 16 * 1024;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::scope::bounded_read;
+use crate::bounded_read;
 
 use super::git_paths::{self, GitPaths};
 

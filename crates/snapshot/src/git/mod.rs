@@ -6,7 +6,7 @@
 //!
 //! Reading never writes: git runs with a folder of its own (a [`shadow`]) in place of the
 //! repository's, so that locks and refreshed indexes land there. A repository's configuration is
-//! not trusted: the shadow has only those settings that cannot start a program. Only [`work`]
+//! not trusted: the shadow has only those settings that cannot start a program. Only [`worktree`]
 //! writes: branches, worktrees and commits that a user asked for, with that user's configuration
 //! ([`user_git`]).
 
@@ -15,10 +15,9 @@ mod error;
 mod files;
 pub(crate) mod git_paths;
 mod head;
-mod outside;
+pub(crate) mod outside;
 mod program;
-mod relocate;
-mod repositories;
+pub(crate) mod relocate;
 mod repository_status;
 mod safe_config;
 pub(crate) mod shadow;
@@ -29,5 +28,6 @@ pub mod worktree;
 pub use error::Error;
 pub use head::head;
 pub(crate) use outside::git_temporary_rule;
+pub(crate) use repository_status::repository_status;
 pub use repository_status::workspace_status;
 pub(crate) use safe_config::safe_config;

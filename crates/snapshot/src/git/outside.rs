@@ -5,23 +5,21 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::scope::Scope;
-
 use super::git_paths;
 
 /// A git folder outside of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Outside {
+pub(crate) struct Outside {
     /// The repository, relative to the workspace's root.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The git folder that all of its worktrees share.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The name of the worktree in that git folder; `None` if it is the only one.
-    pub(super) worktree: Option<String>,
+    pub(crate) worktree: Option<String>,
 }
 
 /// The git folders outside of the workspace at `root` that its `repositories` need.
-pub(super) fn outside(root: &Path, repositories: &[PathBuf]) -> Vec<Outside> {
+pub(crate) fn outside(root: &Path, repositories: &[PathBuf]) -> Vec<Outside> {
     let Ok(root) = std::fs::canonicalize(root) else {
         return Vec::new();
     };
@@ -35,16 +33,6 @@ pub(super) fn outside(root: &Path, repositories: &[PathBuf]) -> Vec<Outside> {
         })
     };
     repositories.iter().filter_map(one).collect()
-}
-
-/// The scope of a git folder: everything except temporary files of a running git.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct GitScope;
-
-impl Scope for GitScope {
-    fn excludes(&self, _: &Path, name: &OsStr, is_folder: bool) -> Option<String> {
-        git_temporary_rule(name, is_folder)
-    }
 }
 
 /// The rule that excludes a file in a git folder: a lock would block git forever, and a partially

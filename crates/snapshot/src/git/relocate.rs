@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::scope::bounded_read;
+use crate::bounded_read;
 
 use super::error::Error;
 use super::files;
@@ -19,7 +19,7 @@ const LIMIT: u64 = 16 * 1024;
 const WORKTREE_FILES: [&str; 3] = ["commondir", "gitdir", "locked"];
 
 /// The folder at `path` of `root`, if it is inside and not behind a link that leads out (P5).
-pub(super) fn within(root: &Path, path: &Path) -> Option<PathBuf> {
+pub(crate) fn within(root: &Path, path: &Path) -> Option<PathBuf> {
     let root = fs::canonicalize(root).ok()?;
     let place = fs::canonicalize(root.join(path)).ok()?;
     place.starts_with(&root).then_some(place)
@@ -27,7 +27,7 @@ pub(super) fn within(root: &Path, path: &Path) -> Option<PathBuf> {
 
 /// A linked worktree and its repository reference each other by absolute paths. If both lie in a
 /// workspace that was at `from` and is now in `into`, rewrites them for the worktree at `path`.
-pub(super) fn relocate(from: &Path, into: &Path, path: &Path) -> Result<(), Error> {
+pub(crate) fn relocate(from: &Path, into: &Path, path: &Path) -> Result<(), Error> {
     let real = |path: &Path| fs::canonicalize(path).ok();
     let Some(folder) = within(into, path).filter(|_| real(from) != real(into)) else {
         return Ok(());
@@ -65,7 +65,7 @@ fn write_pointer(file: &Path, prefix: &[u8], to: &Path) -> Result<(), Error> {
 
 /// Makes `git_folder`, a copy of a git folder outside of the workspace, the git folder of the
 /// repository at `folder`. It replaces the `.git` file that pointed to the original.
-pub(super) fn make_standalone(
+pub(crate) fn make_standalone(
     folder: &Path,
     git_folder: &Path,
     worktree: Option<&str>,

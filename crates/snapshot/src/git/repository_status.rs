@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use segno_core::checkpoint::{Repository, SessionChanges};
 
-use crate::scope::bounded_read;
+use crate::bounded_read;
 
 use super::error::Error;
 use super::git_paths::{self, GitPaths};
@@ -36,7 +36,7 @@ const OPERATIONS: [(&str, &str); 7] = [
 
 /// The status of the repository at `path` of the workspace at `root`, and the changes since the
 /// commit `since`. One git command may take `limit`; errors are part of the result.
-pub(super) fn repository_status(
+pub(crate) fn repository_status(
     root: &Path,
     path: &Path,
     since: Option<&str>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::scope::bounded_read;
+use crate::bounded_read;
 
 use super::config::{self, Storage};
 use super::error::Error;

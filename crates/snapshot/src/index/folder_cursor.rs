@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 use std::ffi::OsString;
 
-use crate::entry::{Chunk, Kind};
+use crate::entry::{Chunk, EntryType, Kind};
 use crate::index::Index;
 use crate::manifest::path;
-use crate::manifest_cursor::EntryType;
 use crate::openat::Facts;
 
 /// What the index knows about an unchanged file.

@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 use segno_core::digest::Digest;
 
 use crate::encrypted_file::EncryptedFiles;
-use crate::entry::{Entry, Skipped};
+use crate::entry::{Entry, EntryType, Skipped};
 use crate::machine;
 use crate::manifest::{attributes_in, bytes, digests_in, order_of, path, read_facts};
-use crate::manifest_cursor::{EntryType, ManifestCursor};
+use crate::manifest_cursor::ManifestCursor;
 use crate::openat::Facts;
 use crate::wire::{Broken, Reader, Writer};
 

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::entry::EntryType;
 use crate::index::ROOT;
 use crate::manifest;
-use crate::manifest_cursor::{EntryType, ManifestCursor};
+use crate::manifest_cursor::ManifestCursor;
 use crate::wire::Broken;
 
 /// An entry and its position in the tree. `next` and `child` are 0 if there is none.

@@ -230,7 +230,7 @@ mod tests {
     fn chunks_are_read_in_any_order() {
         let folder = tempfile::tempdir().unwrap();
         let pieces = packed(folder.path());
-        let names = crate::snapshot_store::names(folder.path()).unwrap();
+        let names = crate::files::digests(folder.path()).unwrap();
         let pack_set = PackSet::open(folder.path(), &EncryptedFiles::default(), [names]).unwrap();
         for order in [vec![0, 1, 7, 2], vec![3, 3, 5, 0], vec![7, 6, 0]] {
             let mut scattered = Cursor::new(&pack_set).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     fn truncated_block_is_damage() {
         let folder = tempfile::tempdir().unwrap();
         let pieces = packed(folder.path());
-        let names = crate::snapshot_store::names(folder.path()).unwrap();
+        let names = crate::files::digests(folder.path()).unwrap();
         let pack_set = PackSet::open(folder.path(), &EncryptedFiles::default(), [names]).unwrap();
         let mut cursor = Cursor::new(&pack_set).unwrap();
         cursor.expect_neighbours(false);

@@ -52,6 +52,9 @@ const PACK: u64 = 32 * 1024 * 1024;
 /// The longest table that is read, whatever a pack claims (P10).
 const TABLE: u64 = 256 * 1024 * 1024;
 
+/// The suffix of a received pack that is not verified yet.
+pub(crate) const PENDING_SUFFIX: &str = ".guest";
+
 const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
 const PATCH: u8 = 2;

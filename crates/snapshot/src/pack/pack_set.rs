@@ -15,8 +15,7 @@ use crate::error::Error;
 use crate::machine;
 use crate::pack::pack_index::PackIndex;
 use crate::pack::stored_chunks::ByDigest;
-use crate::pack::{Block, Form, Piece, Table, read_table};
-use crate::transfer::PENDING_SUFFIX;
+use crate::pack::{Block, Form, PENDING_SUFFIX, Piece, Table, read_table};
 use crate::wire::Broken;
 
 /// How many patches may be applied one after another. Writers stop much earlier.
@@ -332,7 +331,7 @@ mod tests {
         }
 
         fn read(&self, content: &[u8]) -> Result<Vec<u8>, Error> {
-            let names = crate::snapshot_store::names(self.0.path()).unwrap();
+            let names = crate::files::digests(self.0.path()).unwrap();
             let pack_set =
                 PackSet::open(self.0.path(), &EncryptedFiles::default(), [names]).unwrap();
             let chunk = Chunk {
@@ -429,7 +428,7 @@ mod tests {
 
     /// Changes the version byte of the only pack.
     fn rewrite(packs: &Packs, version: u8) -> Digest {
-        let name = crate::snapshot_store::names(packs.0.path()).unwrap()[0];
+        let name = crate::files::digests(packs.0.path()).unwrap()[0];
         let path = packs.0.path().join(name.to_string());
         let mut bytes = crate::files::read(&path, 1 << 24).unwrap();
         bytes[7] = version;
@@ -461,7 +460,7 @@ mod tests {
             let table: Vec<_> = pieces.iter().map(|bytes| piece(bytes)).collect();
             open.add(Form::Plain, &bytes, bytes.len(), &table).unwrap();
             open.seal(packs.0.path()).unwrap();
-            let names = crate::snapshot_store::names(packs.0.path()).unwrap();
+            let names = crate::files::digests(packs.0.path()).unwrap();
             let pack_set =
                 PackSet::open(packs.0.path(), &EncryptedFiles::default(), [names]).unwrap();
             let reasons = pack_set.damaged().iter().map(|(_, reason)| *reason);

@@ -13,7 +13,6 @@ use crate::machine;
 use crate::pack::pack_writer::PackWriter;
 use crate::pack::stored_chunks::StoredChunks;
 use crate::pack::{BLOCK, Cursor, Form, PACK, PackSync, patch};
-use crate::snapshot_store::SnapshotStore;
 
 const LEVEL: i32 = 3;
 /// The sizes of the compressor's match tables, as powers of two. The default of this level for
@@ -70,14 +69,20 @@ pub(crate) enum Finished<'a> {
 }
 
 impl<'a> Packer<'a> {
-    pub(crate) fn new(store: &'a SnapshotStore, known: &'a StoredChunks) -> Result<Self, Error> {
+    /// A packer that writes into the folder `drafts` and moves complete packs to `packs`.
+    pub(crate) fn new(
+        encrypted_files: &'a EncryptedFiles,
+        drafts: &'a Path,
+        packs: &'a Path,
+        known: &'a StoredChunks,
+    ) -> Result<Self, Error> {
         Ok(Self {
-            encrypted_files: &store.encrypted_files,
-            drafts: &store.drafts,
-            packs: &store.packs,
+            encrypted_files,
+            drafts,
+            packs,
             known,
             bases: None,
-            compressor: compressor().map_err(|error| Error::at(&store.drafts, error))?,
+            compressor: compressor().map_err(|error| Error::at(drafts, error))?,
             packed: Vec::with_capacity(zstd::zstd_safe::compress_bound(BLOCK)),
             length: BLOCK,
             block: Vec::with_capacity(BLOCK),
@@ -86,7 +91,7 @@ impl<'a> Packer<'a> {
             form: None,
             patches: Vec::new(),
             open: None,
-            pack_sync: PackSync::new(&store.packs),
+            pack_sync: PackSync::new(packs),
         })
     }
 

@@ -28,7 +28,6 @@ use crate::index::has_trusted_stamp;
 use crate::machine::{sleep, stamp_clock};
 use crate::openat::{self, Facts, ParentCache};
 use crate::pack::Packer;
-use crate::walk::why;
 
 pub(crate) use database::database_of;
 pub(crate) use stamps::Stamps;
@@ -241,7 +240,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             .and_then(|fd| Ok((self.stat_when_old(&fd)?, fd)));
         let ((began, before), fd) = match opened {
             Ok(opened) => opened,
-            Err(error) => return Ok(Err(why(error))),
+            Err(error) => return Ok(Err(Why::of(error))),
         };
         if !before.is_file() {
             return Ok(Err(Why::Unreadable(

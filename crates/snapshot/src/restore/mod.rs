@@ -30,7 +30,7 @@ use crate::machine;
 use crate::manifest::Manifest;
 use crate::openat::{self, Facts};
 use crate::pack::PackSet;
-use crate::request::{Progress, Restore, Restored, Trust};
+use crate::request::{Progress, Restore, RestoreReport, Trust};
 use crate::snapshot_store::SnapshotStore;
 use crate::walk::guard;
 
@@ -51,7 +51,7 @@ impl SnapshotStore {
         into: &Path,
         options: &Restore<'_>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Restored, Error> {
+    ) -> Result<RestoreReport, Error> {
         // The shared lock keeps others from deleting what is being read.
         let _lock = self.lock_shared()?;
         let diff = || self.restore_diff(snapshot, into, options);
@@ -71,7 +71,7 @@ impl SnapshotStore {
                 options,
                 progress,
             )?;
-            return Ok(Restored {
+            return Ok(RestoreReport {
                 unchanged: restored.unchanged + diff.same,
                 skipped: diff.manifest.skipped,
                 ..restored
@@ -92,7 +92,7 @@ impl SnapshotStore {
         let existing = plan::read_target(&manifest, &target, &index, self, options)?;
         let restored = execute(&manifest, &existing, &target, &pack_set, options, progress)?;
         self.add_safe_git_config(snapshot, &manifest, &set_aside, &target)?;
-        Ok(Restored {
+        Ok(RestoreReport {
             skipped: manifest.skipped,
             disarmed: set_aside,
             ..restored
@@ -196,7 +196,7 @@ fn execute(
     pack_set: &PackSet,
     options: &Restore<'_>,
     progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Restored, Error> {
+) -> Result<RestoreReport, Error> {
     let plan = Plan::new(manifest, target, existing, options)?;
     let stage = Stage::new(target)?;
     let bytes = stage.fill(manifest, &plan, pack_set, options, progress)?;
@@ -207,13 +207,13 @@ fn execute(
     swap::finish(manifest, &plan, target, options)?;
     let unstable = |entry: &&Entry| matches!(entry.kind, Kind::File { unstable: true, .. });
     let unstable = manifest.entries.iter().filter(unstable);
-    Ok(Restored {
+    Ok(RestoreReport {
         written: plan.written(manifest),
         bytes,
         unchanged: plan.unchanged(manifest),
         removed,
         unstable: unstable.map(|entry| entry.path.clone()).collect(),
-        ..Restored::default()
+        ..RestoreReport::default()
     })
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::entry::{Entry, Why};
+use crate::entry::{Entry, EntryType, Why};
 use crate::error::Error;
 use crate::manifest::{Manifest, order_of, path, read_facts};
-use crate::manifest_cursor::{EntryType, ManifestCursor};
+use crate::manifest_cursor::ManifestCursor;
 use crate::openat::{self, Facts};
 use crate::restore::Target;
 use crate::restore::plan::{Existing, Presence};

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::bounded_read;
 use super::pattern::Pattern;
+use crate::bounded_read;
 
 /// The longest file of patterns that is read. A longer one ignores nothing.
 const LIMIT: u64 = 1024 * 1024;

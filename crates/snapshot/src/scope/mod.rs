@@ -7,7 +7,6 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-pub(crate) mod bounded_read;
 mod evidence;
 mod ignored;
 mod index;

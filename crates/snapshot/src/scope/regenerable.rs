@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::bounded_read;
+use crate::bounded_read;
 
 /// The first bytes of a valid `CACHEDIR.TAG` (bford.info/cachedir).
 const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";

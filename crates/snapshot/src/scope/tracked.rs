@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::bounded_read;
 use crate::git::git_paths::{self, GitPaths};
 use crate::git::shadow::Shadow;
 
 use super::pattern::Pattern;
-use super::{bounded_read, ignored, index};
+use super::{ignored, index};
 
 /// The longest index that is read here.
 const LIMIT: u64 = 1 << 30;

@@ -257,7 +257,7 @@ impl Shared<'_> {
         }
         let (fd, names) = match self.list(&next.path, buffer) {
             Ok(listed) => listed,
-            Err(error) => return closed(why(error)),
+            Err(error) => return closed(Why::of(error)),
         };
         let borrowed: Vec<&OsStr> = names.iter().map(OsString::as_os_str).collect();
         if let Some(rule) = self.excluded_for_content(&next.path, &borrowed) {
@@ -308,7 +308,7 @@ impl Shared<'_> {
                 return Node {
                     name,
                     facts: None,
-                    what: What::Excluded(why(error)),
+                    what: What::Excluded(Why::of(error)),
                 };
             }
         };
@@ -317,7 +317,7 @@ impl Shared<'_> {
             None if facts.is_folder() => What::Folder(self.next.fetch_add(1, Ordering::SeqCst)),
             None if facts.is_link() => match openat::read_link(fd, &name) {
                 Ok(target) => What::Link(target),
-                Err(error) => What::Excluded(why(error)),
+                Err(error) => What::Excluded(Why::of(error)),
             },
             None => {
                 self.files.fetch_add(1, Ordering::Relaxed);
@@ -375,17 +375,6 @@ fn queued(
         facts,
         index_number: index_number(),
     })
-}
-
-/// Why something could not be read.
-pub(crate) fn why(error: Errno) -> Why {
-    match error {
-        Errno::NOENT => Why::Vanished,
-        Errno::LOOP | Errno::NOTDIR => {
-            Why::Unreadable("its type changed during the capture".into())
-        }
-        error => Why::Unreadable(std::io::Error::from(error).to_string()),
-    }
 }
 
 fn names(fd: &OwnedFd, buffer: &mut Vec<u8>) -> Result<Vec<OsString>, Errno> {

@@ -6,8 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::entry::{Chunk, Why};
-use crate::manifest_cursor::EntryType;
+use crate::entry::{Chunk, EntryType, Why};
 use crate::openat::{self, Facts};
 use crate::read;
 use crate::walk::{Folder, Node, QueuedFolder, Shared, What, queued};

@@ -9,7 +9,7 @@ use std::process::Command;
 use proptest::prelude::*;
 use segno_core::digest::Digest;
 use segno_snapshot::archive::Measure;
-use segno_snapshot::{Archive, Captured, Error, ImportMode, Limits, Restore, SnapshotStore};
+use segno_snapshot::{Archive, CaptureReport, Error, ImportMode, Limits, Restore, SnapshotStore};
 
 use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
@@ -28,13 +28,16 @@ fn empty_store(fixture: &Fixture) -> SnapshotStore {
     SnapshotStore::open(&fixture.folder.path().join("other")).unwrap()
 }
 
-fn import(store: &SnapshotStore, file: &Path) -> Result<Captured, Error> {
-    store.take(&archive(file), &|_| {})
+fn import(store: &SnapshotStore, file: &Path) -> Result<CaptureReport, Error> {
+    store.import_archive(&archive(file), &|_| {})
 }
 
 fn write(fixture: &Fixture, snapshot: Digest, name: &str) -> PathBuf {
     let file = fixture.folder.path().join(name);
-    fixture.store.write(snapshot, &file, &|_| {}).unwrap();
+    fixture
+        .store
+        .write_archive(snapshot, &file, &|_| {})
+        .unwrap();
     file
 }
 
@@ -120,12 +123,12 @@ fn same_snapshot_gives_the_same_archive() {
     let store = empty_store(&fixture);
     import(&store, &fixture.folder.path().join("one")).unwrap();
     let two = fixture.folder.path().join("two");
-    let written = store.write(snapshot, &two, &|_| {}).unwrap();
+    let written = store.write_archive(snapshot, &two, &|_| {}).unwrap();
     assert_eq!(fs::read(&two).unwrap(), one);
     assert_eq!(written.digest, Digest::of(&one));
     assert_eq!(written.bytes, one.len() as u64);
     // An existing file is not replaced.
-    assert!(store.write(snapshot, &two, &|_| {}).is_err());
+    assert!(store.write_archive(snapshot, &two, &|_| {}).is_err());
 }
 
 #[test]
@@ -251,7 +254,7 @@ fn checking_an_archive_stores_nothing() {
         mode: ImportMode::VerifyOnly,
         ..archive(&file)
     };
-    let taken = store.take(&request, &|_| {}).unwrap();
+    let taken = store.import_archive(&request, &|_| {}).unwrap();
     assert_eq!(taken.snapshot, captured.snapshot);
     assert_eq!(store.snapshots().unwrap(), []);
     let packs = fs::read_dir(fixture.folder.path().join("other/packs")).unwrap();
@@ -275,7 +278,7 @@ fn archive_with_wrong_digest_is_refused() {
         ..archive(&file)
     };
     for request in [digest, files] {
-        let refused = store.take(&request, &|_| {}).unwrap_err();
+        let refused = store.import_archive(&request, &|_| {}).unwrap_err();
         assert!(matches!(refused, Error::BrokenArchive { .. }), "{refused}");
         assert_eq!(store.snapshots().unwrap(), []);
     }
@@ -294,9 +297,9 @@ fn archive_over_its_limits_is_refused() {
             limits: Limits { bytes, entries },
             ..archive(&file)
         };
-        store.take(&request, &|_| {})
+        store.import_archive(&request, &|_| {})
     };
-    let measure = |result: Result<Captured, Error>| match result {
+    let measure = |result: Result<CaptureReport, Error>| match result {
         Err(Error::TooMuch { what, .. }) => Some(what),
         _ => None,
     };

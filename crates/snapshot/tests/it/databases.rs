@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use segno_snapshot::Captured;
+use segno_snapshot::CaptureReport;
 
 use crate::fixture::{Fixture, assert_same, tree_state};
 
@@ -82,7 +82,7 @@ fn capture_under_load(mode: &str, rounds: usize) -> usize {
     let database = prepare(&fixture.at("work.db"), mode);
     let done = AtomicI64::new(0);
     let (stop, stopped) = mpsc::channel::<()>();
-    let taken: Vec<(Captured, i64)> = std::thread::scope(|scope| {
+    let taken: Vec<(CaptureReport, i64)> = std::thread::scope(|scope| {
         let done = &done;
         let writer = scope.spawn(move || {
             for number in 1.. {

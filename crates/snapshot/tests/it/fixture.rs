@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 use segno_secrets::cipher::Cipher;
-use segno_snapshot::{Captured, Request, Restore, Restored, SnapshotStore};
+use segno_snapshot::{CaptureReport, Request, Restore, RestoreReport, SnapshotStore};
 
 /// A clock that advances by a fixed step each time it is read.
 #[derive(Default)]
@@ -90,7 +90,7 @@ impl Fixture {
     }
 
     /// Captures the folder without re-hashing unchanged-looking files.
-    pub(crate) fn capture(&self) -> Captured {
+    pub(crate) fn capture(&self) -> CaptureReport {
         let work = self.work();
         let mut request = Request::new(&work, &FROZEN_CLOCK);
         request.recheck_per_mille = 0;
@@ -98,7 +98,11 @@ impl Fixture {
     }
 
     /// Restores with `exact`.
-    pub(crate) fn restore(&self, snapshot: segno_core::digest::Digest, into: &Path) -> Restored {
+    pub(crate) fn restore(
+        &self,
+        snapshot: segno_core::digest::Digest,
+        into: &Path,
+    ) -> RestoreReport {
         let options = Restore {
             exact: true,
             privileges: true,

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use segno_core::snapshot::Swept;
 use segno_core::time::Timestamp;
-use segno_snapshot::{Difference, Error, GcReport, Request, SnapshotStore};
+use segno_snapshot::{Difference, Error, Request, SnapshotStore};
 
 use crate::fixture::{FROZEN_CLOCK, Fixture, assert_same, noise, tree_state};
 
@@ -18,7 +19,7 @@ fn packs(fixture: &Fixture) -> usize {
         .count()
 }
 
-fn gc(fixture: &Fixture, hour: i64) -> GcReport {
+fn gc(fixture: &Fixture, hour: i64) -> Swept {
     fixture.store.gc(Timestamp(hour * 3_600_000), HOUR).unwrap()
 }
 
@@ -29,19 +30,19 @@ fn gc_deletes_unreferenced_data_after_grace() {
     let first = fixture.capture().snapshot;
     fixture.write("a", noise(5000, 2));
     let second = fixture.capture().snapshot;
-    assert_eq!(gc(&fixture, 1), GcReport::default());
+    assert_eq!(gc(&fixture, 1), Swept::default());
     fixture.store.remove(first).unwrap();
     assert!(matches!(
         fixture.store.remove(first),
         Err(Error::NoSnapshot(_))
     ));
     let thrown = gc(&fixture, 2);
-    assert_eq!((thrown.trashed, thrown.deleted), (2, 0));
+    assert_eq!((thrown.waiting, thrown.deleted), (2, 0));
     assert_eq!(gc(&fixture, 2).deleted, 0);
     assert_eq!(packs(&fixture), 2);
     let deleted = gc(&fixture, 3);
     assert_eq!(deleted.deleted, 2);
-    assert!(deleted.bytes > 5000);
+    assert!(deleted.freed > 5000);
     assert_eq!(packs(&fixture), 1);
     assert_eq!(fixture.store.verify(second, &|_| {}).unwrap(), []);
     assert_eq!(
@@ -258,9 +259,9 @@ fn gc_during_a_capture_does_nothing() {
         let swept = store.gc(Timestamp(1), Duration::ZERO).unwrap();
         assert_eq!(
             swept,
-            GcReport {
+            Swept {
                 busy: true,
-                ..GcReport::default()
+                ..Swept::default()
             }
         );
         asked.store(true, Ordering::Relaxed);
@@ -341,7 +342,7 @@ fn recapture_refreshes_the_snapshot() {
     fixture.write("a", "1");
     let snapshot = fixture.capture().snapshot;
     let attachments = [("paper".to_owned(), b"x".to_vec())];
-    let paper = fixture.store.keep(&attachments).unwrap();
+    let paper = fixture.store.put_files(&attachments).unwrap();
     let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let age = || {
         for name in [snapshot, paper] {
@@ -358,7 +359,7 @@ fn recapture_refreshes_the_snapshot() {
     for _ in 0..3 {
         age();
         assert_eq!(fixture.capture().snapshot, snapshot);
-        assert_eq!(fixture.store.keep(&attachments).unwrap(), paper);
+        assert_eq!(fixture.store.put_files(&attachments).unwrap(), paper);
         let before = Timestamp(1_500_000_000_000);
         assert_eq!(fixture.store.unlist_except(&[], before).unwrap(), 0);
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use segno_core::checkpoint::Repository;
 use segno_core::digest::Digest;
 use segno_snapshot::scope::{Evidence, Rules};
-use segno_snapshot::{Request, Restore, Restored, SnapshotStore, Trust};
+use segno_snapshot::{Request, Restore, RestoreReport, SnapshotStore, Trust};
 
 use crate::fixture::FROZEN_CLOCK;
 use crate::sandbox::Sandbox;
@@ -61,7 +61,8 @@ fn capture_since(sandbox: &Sandbox, since: Option<&str>) -> CapturedWorkspace {
     };
     let captured = store.capture(&request, &|_| {}).unwrap();
     assert_eq!(captured.unstable, Vec::<PathBuf>::new());
-    let repositories = store.repositories(&root, &captured.repositories, since, &FROZEN_CLOCK);
+    let repositories =
+        store.capture_repositories(&root, &captured.repositories, since, &FROZEN_CLOCK);
     let after = file_states(&sandbox.root());
     for (path, state) in &before {
         assert_eq!(Some(state), after.get(path), "{}", path.display());
@@ -104,7 +105,7 @@ fn file_states(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
 }
 
 /// Restores a workspace at another path.
-fn restore(sandbox: &Sandbox, kept: &CapturedWorkspace, trust: Trust) -> (PathBuf, Restored) {
+fn restore(sandbox: &Sandbox, kept: &CapturedWorkspace, trust: Trust) -> (PathBuf, RestoreReport) {
     let into = sandbox.path("restored");
     let options = Restore {
         trust,
@@ -112,9 +113,9 @@ fn restore(sandbox: &Sandbox, kept: &CapturedWorkspace, trust: Trust) -> (PathBu
     };
     let restored = kept.store.restore(kept.snapshot, &into, &options, &|_| {});
     let restored = restored.unwrap();
-    let mended = kept
-        .store
-        .mend(&into, &sandbox.root(), &kept.repositories, &options);
+    let mended =
+        kept.store
+            .repair_repositories(&into, &sandbox.root(), &kept.repositories, &options);
     mended.unwrap();
     (into, restored)
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use segno_core::error::Diagnose;
-use segno_snapshot::{Archive, Captured, Error, ImportMode, Kind, Limits, Restore};
+use segno_snapshot::{Archive, CaptureReport, Error, ImportMode, Kind, Limits, Restore};
 
 use crate::fixture::{Fixture, noise};
 
@@ -108,7 +108,12 @@ impl Case {
         Self { fixture, file }
     }
 
-    fn read(&self, bytes: &[u8], limits: Limits, keeping: ImportMode) -> Result<Captured, Error> {
+    fn read(
+        &self,
+        bytes: &[u8],
+        limits: Limits,
+        keeping: ImportMode,
+    ) -> Result<CaptureReport, Error> {
         fs::write(&self.file, bytes).unwrap();
         let archive = Archive {
             from: &self.file,
@@ -117,14 +122,14 @@ impl Case {
             limits,
             mode: keeping,
         };
-        self.fixture.store.take(&archive, &|_| {})
+        self.fixture.store.import_archive(&archive, &|_| {})
     }
 
-    fn import_packed(&self, bytes: &[u8], limits: Limits) -> Result<Captured, Error> {
+    fn import_packed(&self, bytes: &[u8], limits: Limits) -> Result<CaptureReport, Error> {
         self.read(bytes, limits, ImportMode::Store)
     }
 
-    fn import(&self, tar: &[u8]) -> Result<Captured, Error> {
+    fn import(&self, tar: &[u8]) -> Result<CaptureReport, Error> {
         let packed = zstd::encode_all(tar, 1).unwrap();
         self.import_packed(&packed, Limits::default())
     }

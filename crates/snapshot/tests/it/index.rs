@@ -10,7 +10,7 @@ use std::process::Command;
 use proptest::prelude::*;
 use segno_core::digest::Digest;
 use segno_snapshot::scope::{Evidence, Rules};
-use segno_snapshot::{Captured, Error, Request, Restore, Restored, SnapshotStore};
+use segno_snapshot::{CaptureReport, Error, Request, Restore, RestoreReport, SnapshotStore};
 
 use crate::fixture::{
     FROZEN_CLOCK, FileState, Fixture, assert_same, noise, tree_state, wait_until_old,
@@ -91,7 +91,7 @@ fn run(change: &FsChange, work: &Path) {
     }
 }
 
-fn capture(store: &SnapshotStore, work: &Path, recheck_per_mille: u32) -> Captured {
+fn capture(store: &SnapshotStore, work: &Path, recheck_per_mille: u32) -> CaptureReport {
     let scope = Evidence::new(work, Rules::default());
     let request = Request {
         scope: &scope,
@@ -108,7 +108,7 @@ fn restore(
     into: &Path,
     exact: bool,
     seen: Option<Digest>,
-) -> Option<Restored> {
+) -> Option<RestoreReport> {
     let scope = Evidence::new(into, Rules::default());
     let options = Restore {
         exact,
@@ -177,7 +177,7 @@ proptest! {
             let taken = capture(&fixture.store, &fixture.work(), recheck_per_mille);
             let fresh = SnapshotStore::open(&fixture.folder.path().join(format!("vault-{number}"))).unwrap();
             let truth = capture(&fresh, &fixture.work(), 0);
-            let read = |captured: Captured| Captured { read_files: 0, stored_bytes: 0, ..captured };
+            let read = |captured: CaptureReport| CaptureReport { read_files: 0, stored_bytes: 0, ..captured };
             prop_assert_eq!(read(taken.clone()), read(truth));
             prop_assert_eq!(fixture.store.verify(taken.snapshot, &|_| {}).unwrap(), []);
         }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segno_core::digest::Digest;
+use segno_core::snapshot::Swept;
 use segno_core::time::Timestamp;
-use segno_snapshot::GcReport;
 
 use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
-fn gc(fixture: &Fixture, hour: i64) -> GcReport {
+fn gc(fixture: &Fixture, hour: i64) -> Swept {
     let now = Timestamp(hour * 3_600_000);
     fixture.store.gc(now, Duration::from_hours(1)).unwrap()
 }

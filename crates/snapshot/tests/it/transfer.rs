@@ -11,9 +11,9 @@ use crate::fixture::{Fixture, noise, tree_state};
 
 /// Writes bytes into a draft and adopts it.
 fn import_part(fixture: &Fixture, part: &Part, bytes: &[u8]) -> Result<(), Error> {
-    let draft = fixture.store.draft().unwrap();
+    let draft = fixture.store.new_draft().unwrap();
     fs::write(&draft.path, bytes).unwrap();
-    fixture.store.adopt(part, &draft)
+    fixture.store.import_part(part, &draft)
 }
 
 /// The number of drafts left behind.
@@ -32,7 +32,7 @@ fn transferred_snapshot_restores_elsewhere() {
     here.capture();
     here.write("src/7.rs", "changed");
     let snapshot = here.capture().snapshot;
-    let load = here.store.load(&[snapshot]).unwrap();
+    let load = here.store.collect_parts(&[snapshot]).unwrap();
     let sorts: Vec<PartKind> = load.parts.iter().map(|(part, _)| part.kind).collect();
     assert_eq!(
         sorts[..2],
@@ -41,17 +41,20 @@ fn transferred_snapshot_restores_elsewhere() {
     );
     let there = Fixture::new();
     let parts: Vec<Part> = load.parts.iter().map(|(part, _)| *part).collect();
-    assert_eq!(there.store.lacking(&parts).unwrap(), parts);
+    assert_eq!(there.store.missing_parts(&parts).unwrap(), parts);
     for (part, path) in &load.parts {
-        assert!(there.store.enlist(&[snapshot]).is_err(), "before {part}");
+        assert!(
+            there.store.register_snapshots(&[snapshot]).is_err(),
+            "before {part}"
+        );
         import_part(&there, part, &fs::read(path).unwrap()).unwrap();
     }
     assert!(
         there.store.snapshots().unwrap().is_empty(),
         "not listed yet"
     );
-    there.store.enlist(&[snapshot]).unwrap();
-    assert_eq!(there.store.lacking(&parts).unwrap(), []);
+    there.store.register_snapshots(&[snapshot]).unwrap();
+    assert_eq!(there.store.missing_parts(&parts).unwrap(), []);
     assert_eq!(there.store.snapshots().unwrap(), [snapshot]);
     there.restore(snapshot, &there.target());
     assert_eq!(tree_state(&there.target()), tree_state(&here.work()));
@@ -64,7 +67,7 @@ fn damaged_transfer_parts_are_refused() {
     here.write("a", "alpha");
     here.write("b", "alphabet".repeat(50));
     let snapshot = here.capture().snapshot;
-    let load = here.store.load(&[snapshot]).unwrap();
+    let load = here.store.collect_parts(&[snapshot]).unwrap();
     let there = Fixture::new();
     let mut harmless = 0;
     for (part, path) in &load.parts {
@@ -89,11 +92,11 @@ fn damaged_transfer_parts_are_refused() {
                 "{part} {place}"
             );
         }
-        assert_eq!(there.store.lacking(&[*part]).unwrap(), [*part]);
+        assert_eq!(there.store.missing_parts(&[*part]).unwrap(), [*part]);
         assert_eq!(drafts(&there), 0);
         import_part(&there, part, &good).unwrap();
     }
-    there.store.enlist(&[snapshot]).unwrap();
+    there.store.register_snapshots(&[snapshot]).unwrap();
     assert!(harmless <= 4, "{harmless}");
 }
 
@@ -102,7 +105,7 @@ fn gc_waits_for_a_transfer() {
     let here = Fixture::new();
     here.write("a", "alpha");
     let snapshot = here.capture().snapshot;
-    let load = here.store.load(&[snapshot]).unwrap();
+    let load = here.store.collect_parts(&[snapshot]).unwrap();
     here.store.remove(snapshot).unwrap();
     let sweep = || here.store.gc(Timestamp(1), Duration::ZERO).unwrap();
     assert!(sweep().busy);
@@ -121,21 +124,21 @@ fn existing_manifest_form_is_kept() {
     here.write("7", "changed");
     let second = here.capture().snapshot;
     let there = Fixture::new();
-    for (part, path) in &here.store.load(&[second]).unwrap().parts {
+    for (part, path) in &here.store.collect_parts(&[second]).unwrap().parts {
         import_part(&there, part, &fs::read(path).unwrap()).unwrap();
     }
-    there.store.enlist(&[second]).unwrap();
+    there.store.register_snapshots(&[second]).unwrap();
     // The first snapshot is unlisted here, so the second is rewritten as a whole manifest.
     here.store.remove(first).unwrap();
     here.store
         .gc(Timestamp(1), Duration::from_hours(1))
         .unwrap();
-    let load = here.store.load(&[second]).unwrap();
+    let load = here.store.collect_parts(&[second]).unwrap();
     let manifests = load
         .parts
         .iter()
         .filter(|(part, _)| part.kind == PartKind::Manifest);
     assert_eq!(manifests.count(), 1);
     let parts: Vec<Part> = load.parts.iter().map(|(part, _)| *part).collect();
-    assert_eq!(there.store.lacking(&parts).unwrap(), []);
+    assert_eq!(there.store.missing_parts(&parts).unwrap(), []);
 }

@@ -28,10 +28,10 @@ pub(super) fn env(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<Env, Er
     let home = Home::open(root, Arc::clone(&disk))?;
     let store: Arc<dyn Store> = Arc::new(Sqlite::open(home, Arc::clone(&clock))?);
     Ok(Env {
-        human: Arc::new(segno_engine::NoHuman),
-        exporter: Arc::new(segno_engine::NoExporter),
-        snapshots: Arc::new(segno_core::snapshot::NoSnapshots),
-        worktrees: Arc::new(segno_core::worktree::NoGit),
+        human: None,
+        exporter: None,
+        snapshots: None,
+        worktrees: Arc::new(segno_snapshot::LocalWorktrees),
         remote: None,
         retention: segno_engine::retention::Retention::default(),
         store,

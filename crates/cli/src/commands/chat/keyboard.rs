@@ -80,10 +80,6 @@ impl Keyboard {
 
 /// Lets a model's tool call be approved in the middle of an answer.
 impl Human for Keyboard {
-    fn is_present(&self) -> bool {
-        true
-    }
-
     fn ask<'a>(&'a self, question: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>> {
         Box::pin(async move {
             if let Some(context) = context {

@@ -78,7 +78,7 @@ pub(super) async fn run(
     let signals =
         signals().map_err(|error: std::io::Error| Failure::internal(error.to_string()))?;
     let keyboard = Arc::new(Keyboard::new());
-    env.human = Arc::clone(&keyboard) as _;
+    env.human = Some(Arc::clone(&keyboard) as _);
     let (opening, summary) = match chat {
         Chat::New(opening) => (Some(*opening), None),
         Chat::Existing(summary) => (None, Some(*summary)),

@@ -23,10 +23,10 @@ pub(crate) fn store(folder: &Path) -> Sqlite {
 /// An environment for reading sessions, not for running any.
 pub(crate) fn env(store: Sqlite) -> Env {
     Env {
-        human: Arc::new(segno_engine::NoHuman),
-        exporter: Arc::new(segno_engine::NoExporter),
-        snapshots: Arc::new(segno_core::snapshot::NoSnapshots),
-        worktrees: Arc::new(segno_core::worktree::NoGit),
+        human: None,
+        exporter: None,
+        snapshots: None,
+        worktrees: Arc::new(segno_snapshot::LocalWorktrees),
         remote: None,
         retention: segno_engine::retention::Retention::default(),
         store: Arc::new(store),

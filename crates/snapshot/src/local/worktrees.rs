@@ -6,9 +6,11 @@ use segno_core::ports::Boxed;
 use segno_core::worktree::{
     CommitOutcome, CommitRequest, Error, NewWorktree, RepositoryInfo, Worktrees,
 };
-use segno_snapshot::git::worktree as git_work;
 
-pub(crate) struct MachineWorktrees;
+use crate::git::worktree;
+
+/// The git repositories of this machine.
+pub struct LocalWorktrees;
 
 /// Runs git on a blocking thread, so that agent events are processed meanwhile.
 fn run_blocking<'a, T: Send + 'static>(
@@ -20,9 +22,9 @@ fn run_blocking<'a, T: Send + 'static>(
     })
 }
 
-impl Worktrees for MachineWorktrees {
+impl Worktrees for LocalWorktrees {
     fn inspect(&self, folder: PathBuf) -> Boxed<'_, Result<RepositoryInfo, Error>> {
-        run_blocking(move || git_work::inspect(&folder))
+        run_blocking(move || worktree::inspect(&folder))
     }
 
     fn branch_commit(
@@ -30,11 +32,11 @@ impl Worktrees for MachineWorktrees {
         folder: PathBuf,
         branch: String,
     ) -> Boxed<'_, Result<Option<String>, Error>> {
-        run_blocking(move || git_work::branch_commit(&folder, &branch))
+        run_blocking(move || worktree::branch_commit(&folder, &branch))
     }
 
     fn create_worktree(&self, plot: NewWorktree) -> Boxed<'_, Result<(), Error>> {
-        run_blocking(move || git_work::create_worktree(&plot))
+        run_blocking(move || worktree::create_worktree(&plot))
     }
 
     fn diff(
@@ -43,10 +45,10 @@ impl Worktrees for MachineWorktrees {
         since: String,
         limit: usize,
     ) -> Boxed<'_, Result<String, Error>> {
-        run_blocking(move || git_work::diff(&folder, &since, limit))
+        run_blocking(move || worktree::diff(&folder, &since, limit))
     }
 
     fn commit(&self, operation: CommitRequest) -> Boxed<'_, Result<CommitOutcome, Error>> {
-        run_blocking(move || git_work::commit(&operation))
+        run_blocking(move || worktree::commit(&operation))
     }
 }

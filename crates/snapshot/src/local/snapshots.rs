@@ -1,4 +1,4 @@
-//! The snapshot store in Segno's home folder, behind the engine's `Snapshots` port.
+//! Opens the snapshot store of this machine for each operation and runs the blocking work.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -6,24 +6,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::digest::Digest;
-use segno_core::error::Diagnose;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::snapshot::{
     Captured, Change, ChangeKind, Error, OmittedPath, Progress, Restore, Restored, Rules, Size,
     Snapshots, Swept, WorkspaceStatus,
 };
 use segno_core::time::Timestamp;
-use segno_snapshot::scope::Evidence;
-use segno_snapshot::{Difference, Request, SnapshotStore, Trust, Why};
+use segno_secrets::cipher::Cipher;
 
-use crate::machine::Keyring;
+use crate::browse::{self, Difference};
+use crate::entry::{Kind, Why};
+use crate::error;
+use crate::git;
+use crate::request::{self, Request, Trust};
+use crate::scope::{self, Evidence};
+use crate::snapshot_store::SnapshotStore;
+use crate::verify::Damage;
 
 /// Timeout of git when the workspace status is read.
 const GIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The thread that does file work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileWork {
+pub enum FileWork {
     /// A blocking thread of its own, so that agent events are processed meanwhile.
     Background,
     /// The calling thread, because it has nothing else to do. Starting another thread and switching
@@ -31,51 +36,47 @@ pub(crate) enum FileWork {
     Inline,
 }
 
-pub(crate) struct MachineSnapshots {
-    pub(crate) root: PathBuf,
+/// Returns the cipher that new files are encrypted with; `None` if no key is configured.
+pub type FindKey = dyn Fn() -> Result<Option<Cipher>, Error> + Send + Sync;
+
+/// The snapshots in a folder of this machine.
+pub struct LocalSnapshots {
+    /// The folder of the snapshot store.
+    pub root: PathBuf,
     /// The user's home folder, which is never captured as a whole.
-    pub(crate) user_home: Option<PathBuf>,
+    pub user_home: Option<PathBuf>,
     /// The user's rules for all folders.
-    pub(crate) rules: Rules,
-    pub(crate) keyring: Arc<Keyring>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) file_work: FileWork,
+    pub rules: Rules,
+    pub find_key: Arc<FindKey>,
+    pub clock: Arc<dyn Clock>,
+    pub file_work: FileWork,
 }
 
-fn to_port_error(error: &(impl Diagnose + std::fmt::Display)) -> Error {
-    Error {
-        kind: error.kind(),
-        code: error.code(),
-        message: error.to_string(),
-        hint: error.hint(),
-    }
-}
-
-pub(super) fn text(path: &Path) -> String {
+fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-impl MachineSnapshots {
+impl LocalSnapshots {
     /// Runs `work` with the snapshot store, and passes progress on to the caller's task.
     pub(super) async fn with<T: Send + 'static>(
         &self,
         progress: &Progress,
         work: impl FnOnce(
             &SnapshotStore,
-            &(dyn Fn(segno_snapshot::Progress) + Sync),
-        ) -> Result<T, segno_snapshot::Error>
+            &(dyn Fn(request::Progress) + Sync),
+        ) -> Result<T, error::Error>
         + Send
         + 'static,
     ) -> Result<T, Error> {
         if self.file_work == FileWork::Inline {
-            return with_store_at(&self.root, &self.keyring, work, &|so_far| {
+            return with_store_at(&self.root, &*self.find_key, work, &|so_far| {
                 progress(so_far.files, so_far.of);
             });
         }
-        let (root, keyring) = (self.root.clone(), Arc::clone(&self.keyring));
+        let (root, find_key) = (self.root.clone(), Arc::clone(&self.find_key));
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let job = tokio::task::spawn_blocking(move || {
-            with_store_at(&root, &keyring, work, &|so_far| {
+            with_store_at(&root, &*find_key, work, &|so_far| {
                 let _ = sender.send(so_far);
             })
         });
@@ -88,7 +89,7 @@ impl MachineSnapshots {
     /// Like `with`, without progress.
     pub(super) async fn without_progress<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&SnapshotStore) -> Result<T, segno_snapshot::Error> + Send + 'static,
+        work: impl FnOnce(&SnapshotStore) -> Result<T, error::Error> + Send + 'static,
     ) -> Result<T, Error> {
         self.with(&|_, _| {}, |store, _| work(store)).await
     }
@@ -97,21 +98,18 @@ impl MachineSnapshots {
 /// Opens the snapshot store in `root` and runs `work` with it.
 fn with_store_at<T>(
     root: &Path,
-    keyring: &Keyring,
-    work: impl FnOnce(
-        &SnapshotStore,
-        &(dyn Fn(segno_snapshot::Progress) + Sync),
-    ) -> Result<T, segno_snapshot::Error>,
-    progress: &(dyn Fn(segno_snapshot::Progress) + Sync),
+    find_key: &FindKey,
+    work: impl FnOnce(&SnapshotStore, &(dyn Fn(request::Progress) + Sync)) -> Result<T, error::Error>,
+    progress: &(dyn Fn(request::Progress) + Sync),
 ) -> Result<T, Error> {
-    let cipher = keyring.cipher().map_err(|error| to_port_error(&error))?;
+    let cipher = find_key()?;
     let opened = SnapshotStore::open_with(root, cipher);
     let done = opened.and_then(|store| work(&store, progress));
-    done.map_err(|error| to_port_error(&error))
+    done.map_err(|error| Error::of(&error))
 }
 
 /// Converts a capture for the engine: unreadable files are separate from excluded ones.
-pub(super) fn captured(captured: &segno_snapshot::Captured) -> Captured {
+pub(super) fn captured(captured: &request::CaptureReport) -> Captured {
     let (mut skipped, mut left_out) = (Vec::new(), Vec::new());
     for one in &captured.skipped {
         let left = OmittedPath {
@@ -142,14 +140,14 @@ pub(super) fn captured(captured: &segno_snapshot::Captured) -> Captured {
 fn scope(folder: &Path, rules: &Rules) -> Evidence {
     // Invalid patterns were refused when the rules were read.
     let patterns = |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect();
-    let rules = segno_snapshot::scope::Rules {
+    let rules = scope::Rules {
         include: patterns(&rules.include),
         exclude: patterns(&rules.exclude),
     };
     Evidence::new(folder, rules)
 }
 
-impl Snapshots for MachineSnapshots {
+impl Snapshots for LocalSnapshots {
     fn capture<'a>(
         &'a self,
         folder: &'a Path,
@@ -170,7 +168,7 @@ impl Snapshots for MachineSnapshots {
             let taken = store.capture(&request, progress)?;
             let (found, since) = (&taken.repositories, since.as_deref());
             Ok(Captured {
-                repositories: store.repositories(&folder, found, since, &*clock),
+                repositories: store.capture_repositories(&folder, found, since, &*clock),
                 ..captured(&taken)
             })
         }))
@@ -196,7 +194,7 @@ impl Snapshots for MachineSnapshots {
                 };
                 return dry_run(store, snapshot, &request, options.exact);
             }
-            let how = segno_snapshot::Restore {
+            let how = request::Restore {
                 home: user_home.as_deref(),
                 exact: options.exact,
                 scope: &scope,
@@ -206,10 +204,10 @@ impl Snapshots for MachineSnapshots {
                     Trust::Content
                 },
                 target_snapshot: options.current,
-                ..segno_snapshot::Restore::default()
+                ..request::Restore::default()
             };
             let restored = store.restore(snapshot, &folder, &how, progress)?;
-            store.mend(&folder, &options.from, &options.repositories, &how)?;
+            store.repair_repositories(&folder, &options.from, &options.repositories, &how)?;
             Ok(Restored {
                 written: restored.written,
                 bytes: restored.bytes,
@@ -227,7 +225,7 @@ impl Snapshots for MachineSnapshots {
     ) -> Boxed<'a, Result<Vec<String>, Error>> {
         Box::pin(self.with(progress, move |store, progress| {
             let damage = store.verify(snapshot, progress)?;
-            let describe = |damage: &segno_snapshot::Damage| {
+            let describe = |damage: &Damage| {
                 let some: Vec<String> =
                     damage.paths.iter().take(5).map(|path| text(path)).collect();
                 let lost = match damage.paths.len() {
@@ -245,7 +243,7 @@ impl Snapshots for MachineSnapshots {
 
     fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>> {
         Box::pin(self.without_progress(move |store| {
-            let change = |change: &segno_snapshot::Change| Change {
+            let change = |change: &browse::EntryChange| Change {
                 path: text(&change.path),
                 kind: match change.what {
                     Difference::Added => ChangeKind::Added,
@@ -263,7 +261,7 @@ impl Snapshots for MachineSnapshots {
     }
 
     fn head_commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>> {
-        let asked = tokio::task::spawn_blocking(move || segno_snapshot::git::head(&folder));
+        let asked = tokio::task::spawn_blocking(move || git::head(&folder));
         Box::pin(async { asked.await.expect("a few files are read") })
     }
 
@@ -273,7 +271,7 @@ impl Snapshots for MachineSnapshots {
         since: Option<String>,
     ) -> Boxed<'_, WorkspaceStatus> {
         let asked = tokio::task::spawn_blocking(move || {
-            segno_snapshot::git::workspace_status(&folder, since.as_deref(), GIT_TIMEOUT)
+            git::workspace_status(&folder, since.as_deref(), GIT_TIMEOUT)
         });
         Box::pin(async {
             let (repository, changed) = asked.await.expect("git is given a time").unzip();
@@ -285,7 +283,7 @@ impl Snapshots for MachineSnapshots {
     }
 
     fn put_files(&self, attachments: Vec<(String, Vec<u8>)>) -> Boxed<'_, Result<Digest, Error>> {
-        Box::pin(self.without_progress(move |store| store.keep(&attachments)))
+        Box::pin(self.without_progress(move |store| store.put_files(&attachments)))
     }
 
     fn put_file(
@@ -294,21 +292,15 @@ impl Snapshots for MachineSnapshots {
         file: PathBuf,
         length: u64,
     ) -> Boxed<'_, Result<Digest, Error>> {
-        Box::pin(self.without_progress(move |store| store.keep_file(&name, &file, length)))
+        Box::pin(self.without_progress(move |store| store.put_file(&name, &file, length)))
     }
 
     fn size(&self, snapshot: Digest) -> Boxed<'_, Result<Size, Error>> {
-        Box::pin(self.without_progress(move |store| {
-            let size = store.size(snapshot)?;
-            Ok(Size {
-                own: size.own,
-                shared: size.shared,
-            })
-        }))
+        Box::pin(self.without_progress(move |store| store.size(snapshot)))
     }
 
     fn total_size(&self) -> Boxed<'_, Result<u64, Error>> {
-        Box::pin(self.without_progress(SnapshotStore::room))
+        Box::pin(self.without_progress(SnapshotStore::total_size))
     }
 
     fn sweep(
@@ -321,12 +313,7 @@ impl Snapshots for MachineSnapshots {
         Box::pin(self.without_progress(move |store| {
             let snapshots = store.unlist_except(&kept, before)?;
             let swept = store.gc(now, grace)?;
-            Ok(Swept {
-                busy: swept.busy,
-                snapshots,
-                freed: swept.bytes,
-                waiting: swept.trashed,
-            })
+            Ok(Swept { snapshots, ..swept })
         }))
     }
 }
@@ -337,7 +324,7 @@ fn dry_run(
     snapshot: Digest,
     request: &Request<'_>,
     exact: bool,
-) -> Result<Restored, segno_snapshot::Error> {
+) -> Result<Restored, error::Error> {
     let changes = if request.root.is_dir() {
         let now = store.capture(request, &|_| {})?.snapshot;
         Some(store.diff(now, snapshot)?)
@@ -354,7 +341,7 @@ fn dry_run(
         .as_ref()
         .map(|changes| changes.iter().map(|change| &*change.path).collect());
     for entry in store.list(snapshot)? {
-        if !matches!(entry.kind, segno_snapshot::Kind::File { .. }) {
+        if !matches!(entry.kind, Kind::File { .. }) {
             continue;
         }
         let differs = |differing: &HashSet<&Path>| differing.contains(&*entry.path);

@@ -16,7 +16,7 @@ use segno_core::ports::Disk;
 use segno_store::LocalDisk;
 use serde::{Deserialize, Serialize};
 
-use crate::hooks::Agent;
+use super::Agent;
 
 /// Maximum size of a notification in bytes.
 const MAX_BYTES: u64 = 64 * 1024;

@@ -26,6 +26,6 @@ pub(crate) const ADAPTERS: &[Adapter] = &[Adapter {
 }];
 
 /// The entries of a record from any source (transcript or stream).
-pub(super) fn entries(record: &Object, facts: &mut Facts) -> Vec<ConversationItem> {
+pub(crate) fn entries(record: &Object, facts: &mut Facts) -> Vec<ConversationItem> {
     record::read(record, facts).entries
 }

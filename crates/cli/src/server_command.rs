@@ -1,12 +1,14 @@
-//! Renders the settings that add Segno's MCP server to other programs.
+//! How other programs start Segno's MCP server: the command, and the settings that contain it.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::NAME;
 use crate::failure::Failure;
 use crate::hooks::shell::quoted;
+
+/// The name of the server in the settings of programs.
+pub(crate) const NAME: &str = "segno";
 
 /// Environment variables that locate sessions and settings.
 const LOCATION_VARIABLES: [&str; 3] = ["SEGNO_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];

@@ -1,5 +1,6 @@
-//! The repositories of a workspace, beside its files.
+//! Captures the repositories of a workspace beside its files, and repairs them after a restore.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,20 +8,30 @@ use segno_core::checkpoint::{GitDir, Repository};
 use segno_core::ports::Clock;
 
 use crate::error::Error;
+use crate::git::outside::{self, Outside};
+use crate::git::{git_temporary_rule, relocate, repository_status};
 use crate::request::{Request, Restore};
+use crate::scope::Scope;
 use crate::snapshot_store::SnapshotStore;
-
-use super::outside::{self, Outside};
-use super::{relocate, repository_status};
 
 /// The time limit of one git command that reads the status of a repository.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The scope of a git folder: everything except temporary files of a running git.
+#[derive(Debug, Clone, Copy, Default)]
+struct GitScope;
+
+impl Scope for GitScope {
+    fn excludes(&self, _: &Path, name: &OsStr, is_folder: bool) -> Option<String> {
+        git_temporary_rule(name, is_folder)
+    }
+}
 
 impl SnapshotStore {
     /// The status of the repositories at `paths` of `folder`, and the changes since the commit
     /// `since` in that of `folder` itself. Git folders outside of the workspace are captured as
     /// snapshots of their own.
-    pub fn repositories(
+    pub fn capture_repositories(
         &self,
         folder: &Path,
         paths: &[PathBuf],
@@ -30,7 +41,7 @@ impl SnapshotStore {
         let outside = outside::outside(folder, paths);
         let status = |path: &PathBuf| {
             let since = since.filter(|_| path.as_os_str().is_empty());
-            let mut repository = repository_status::repository_status(folder, path, since, TIMEOUT);
+            let mut repository = repository_status(folder, path, since, TIMEOUT);
             if let Some(outside) = outside.iter().find(|outside| outside.path == *path) {
                 match self.capture_outside(outside, clock) {
                     Ok(kept) => repository.external_git_dir = Some(kept),
@@ -44,7 +55,7 @@ impl SnapshotStore {
 
     fn capture_outside(&self, outside: &Outside, clock: &dyn Clock) -> Result<GitDir, Error> {
         let request = Request {
-            scope: &outside::GitScope,
+            scope: &GitScope,
             ..Request::new(&outside.folder, clock)
         };
         let captured = self.capture(&request, &|_| {})?;
@@ -57,7 +68,7 @@ impl SnapshotStore {
 
     /// Repairs `repositories` whose workspace was at `from` and was restored into `folder`. A git
     /// folder that was outside and no longer exists is restored inside.
-    pub fn mend(
+    pub fn repair_repositories(
         &self,
         folder: &Path,
         from: &Path,

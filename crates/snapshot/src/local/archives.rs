@@ -1,4 +1,4 @@
-//! Exports snapshots from the snapshot store as archives, and imports archives into it.
+//! Exports snapshots of this machine as archives, and imports archives.
 
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,9 @@ use segno_core::digest::Digest;
 use segno_core::ports::Boxed;
 use segno_core::snapshot::{Captured, Error, Progress};
 
-use super::snapshots::{MachineSnapshots, captured};
+use super::snapshots::{LocalSnapshots, captured};
 
-impl Archives for MachineSnapshots {
+impl Archives for LocalSnapshots {
     fn write_archive<'a>(
         &'a self,
         snapshot: Digest,
@@ -18,7 +18,7 @@ impl Archives for MachineSnapshots {
     ) -> Boxed<'a, Result<WrittenArchive, Error>> {
         let to = to.to_owned();
         Box::pin(self.with(progress, move |store, progress| {
-            store.write(snapshot, &to, progress)
+            store.write_archive(snapshot, &to, progress)
         }))
     }
 
@@ -43,7 +43,7 @@ impl Archives for MachineSnapshots {
                 limits,
                 mode: keeping,
             };
-            Ok(captured(&store.take(&archive, progress)?))
+            Ok(captured(&store.import_archive(&archive, progress)?))
         }))
     }
 }
