@@ -35,9 +35,9 @@ pub(crate) struct Config {
     /// Which files a checkpoint includes and excludes.
     pub(crate) rules: Rules,
     /// URL of the remote that checkpoints are pushed to.
-    pub(crate) storage: Option<String>,
+    pub(crate) remote: Option<String>,
     /// Checkpoints are pushed automatically only if they have more bytes than this.
-    pub(crate) storage_above: u64,
+    pub(crate) remote_above: u64,
     /// Private network addresses that tools may call.
     pub(crate) reach: NetworkPolicy,
     /// Prices of models, by model name.
@@ -100,8 +100,8 @@ impl Default for Config {
             retention: Retention::default(),
             key_file: None,
             rules: Rules::default(),
-            storage: None,
-            storage_above: 0,
+            remote: None,
+            remote_above: 0,
             reach: NetworkPolicy::default(),
             prices: BTreeMap::new(),
             programs: BTreeMap::new(),
@@ -125,8 +125,8 @@ const KEYS: &[&str] = &[
     "checkpoints.include",
     "checkpoints.exclude",
     "encryption.key_file",
-    "storage.url",
-    "storage.above_mb",
+    "remote.url",
+    "remote.above_mb",
     "network.allow_private",
     "claude-code.program",
     "claude-code.permissions",
@@ -148,7 +148,7 @@ const KEYS: &[&str] = &[
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("there is no place to keep sessions: neither SEGNO_HOME nor HOME is set")]
+    #[error("there is no folder for sessions: neither SEGNO_HOME nor HOME is set")]
     NoHome,
     #[error("SEGNO_HOME is not an absolute path: {}", .0.display())]
     RelativeHome(PathBuf),
@@ -174,34 +174,124 @@ impl Diagnose for Error {
     }
 }
 
-/// Returns the folder that stores sessions and the path of the settings file. Both come from the
-/// user's environment, never from the current folder, because its contents may not be trusted.
+/// A path, and the environment variable that it comes from.
+pub(crate) struct Location {
+    pub(crate) path: PathBuf,
+    pub(crate) source: &'static str,
+}
+
+/// Returns the folder that stores sessions and the path of the settings file.
 pub(crate) fn locations() -> Result<(PathBuf, PathBuf), Error> {
+    locate().map(|(home, config)| (home.path, config.path))
+}
+
+/// Like [`locations`], with their sources. Both come from the user's environment, never from the
+/// current folder, because its contents may not be trusted.
+pub(crate) fn locate() -> Result<(Location, Location), Error> {
     let path = |name: &str| {
         env::var_os(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
+    let location = |path, source| Location { path, source };
     if let Some(home) = path("SEGNO_HOME") {
         if !home.is_absolute() {
             return Err(Error::RelativeHome(home));
         }
         let config = home.join("config.toml");
-        return Ok((home, config));
+        return Ok((location(home, "SEGNO_HOME"), location(config, "SEGNO_HOME")));
     }
     let home = path("HOME").filter(|home| home.is_absolute());
-    let below = |variable: &str, default: &str| {
+    let below = |variable: &'static str, default: &str| {
         let set = path(variable).filter(|folder| folder.is_absolute());
-        set.or_else(|| Some(home.as_ref()?.join(default)))
-            .map(|folder| folder.join("segno"))
+        let set = set.map(|folder| (folder, variable));
+        let (folder, source) = set.or_else(|| Some((home.as_ref()?.join(default), "HOME")))?;
+        Some(location(folder.join("segno"), source))
     };
     let state = below("XDG_STATE_HOME", ".local/state").ok_or(Error::NoHome)?;
     let config = below("XDG_CONFIG_HOME", ".config").ok_or(Error::NoHome)?;
-    Ok((state, config.join("config.toml")))
+    let file = config.path.join("config.toml");
+    Ok((state, location(file, config.source)))
+}
+
+/// A setting as it is in effect.
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    /// `null` if the setting has neither a value nor a default.
+    pub(crate) value: serde_json::Value,
+    /// Whether the value is in the settings file.
+    pub(crate) is_set: bool,
+}
+
+/// Returns all settings, with defaults for those that the file does not set. The file must be valid.
+pub(crate) fn effective(path: &Path) -> Result<(Vec<Setting>, Config), Error> {
+    let table = parse(path)?.unwrap_or_default();
+    let config = apply(&table, path).map_err(|reason| Error::Unusable {
+        path: path.to_owned(),
+        reason,
+    })?;
+    let in_file = |key: &str| {
+        let (section, name) = key.split_once('.')?;
+        serde_json::to_value(table.get(section)?.get(name)?).ok()
+    };
+    let setting = |key: &str| {
+        let value = in_file(key);
+        Setting {
+            key: key.to_owned(),
+            is_set: value.is_some(),
+            value: value.unwrap_or_else(|| default_value(key)),
+        }
+    };
+    let prices = config.prices.iter().map(|(model, price)| Setting {
+        key: format!("prices.{model}"),
+        value: serde_json::json!({"input": price.input, "output": price.output}),
+        is_set: true,
+    });
+    let settings = KEYS.iter().map(|key| setting(key)).chain(prices).collect();
+    Ok((settings, config))
+}
+
+/// The default of a setting, in the unit of its key. `null` if it has none.
+fn default_value(key: &str) -> serde_json::Value {
+    const DAY: u64 = 24 * 3600;
+    let config = Config::default();
+    match key {
+        "lease.ttl_ms" => (config.lease_ttl.as_secs() * 1000).into(),
+        "cleanup.max_age_days" => (config.cleanup_age.as_secs() / DAY).into(),
+        "cleanup.keep_completed" => config.keep_completed.into(),
+        "cleanup.auto" => config.cleanup_auto.into(),
+        "trash.keep_days" => (config.trash_keep.as_secs() / DAY).into(),
+        "checkpoints.keep" => config.retention.count.into(),
+        "checkpoints.max_age_days" => (config.retention.age.as_secs() / DAY).into(),
+        "checkpoints.max_mb" => (config.retention.max_bytes / 1_000_000).into(),
+        "checkpoints.include"
+        | "checkpoints.exclude"
+        | "network.allow_private"
+        | "claude-code.allow" => serde_json::json!([]),
+        "remote.above_mb" => (config.remote_above / (1024 * 1024)).into(),
+        "claude-code.program" | "work.agent" => "claude".into(),
+        "codex.program" => "codex".into(),
+        "claude-code.permissions" | "codex.permissions" | "acp.permissions" => "edit".into(),
+        "claude-code.mcp" | "codex.mcp" | "acp.mcp" => true.into(),
+        "chat.idle_after_s" => config.chat.limits.idle.as_secs().into(),
+        "chat.expires_after_s" => config.chat.limits.expiry.as_secs().into(),
+        _ => serde_json::Value::Null,
+    }
 }
 
 /// Reads the settings. A missing file means defaults.
 pub(crate) fn read(path: &Path) -> Result<Config, Error> {
+    match parse(path)? {
+        None => Ok(Config::default()),
+        Some(table) => apply(&table, path).map_err(|reason| Error::Unusable {
+            path: path.to_owned(),
+            reason,
+        }),
+    }
+}
+
+/// Parses the settings file. Returns `None` if there is none.
+fn parse(path: &Path) -> Result<Option<toml::Table>, Error> {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let unusable = |reason: String| Error::Unusable {
         path: path.to_owned(),
@@ -209,11 +299,11 @@ pub(crate) fn read(path: &Path) -> Result<Config, Error> {
     };
     let bytes = match LocalDisk.read(path, 1024 * 1024) {
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {
-            return Ok(Config::default());
+            return Ok(None);
         }
         // If the folder itself cannot be entered, the code that opens the folder reports the error.
         Err(error) if error.kind() == PermissionDenied && path.metadata().is_err() => {
-            return Ok(Config::default());
+            return Ok(None);
         }
         other => other.map_err(|error| unusable(error.to_string()))?,
     };
@@ -221,13 +311,14 @@ pub(crate) fn read(path: &Path) -> Result<Config, Error> {
         .metadata()
         .is_ok_and(|metadata| metadata.permissions().mode() & 0o022 != 0)
     {
-        return Err(unusable("others may write to it; `chmod go-w` it".into()));
+        return Err(unusable(
+            "others can write to it; run `chmod go-w` on it".into(),
+        ));
     }
     let text = String::from_utf8(bytes).map_err(|error| unusable(error.to_string()))?;
-    let table: toml::Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| unusable(error.message().to_owned()))?;
-    apply(&table, path).map_err(unusable)
+    let table = text.parse();
+    let table = table.map_err(|error: toml::de::Error| unusable(error.message().to_owned()))?;
+    Ok(Some(table))
 }
 
 fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
@@ -236,7 +327,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         if !KEYS.contains(&key.as_str()) && !key.starts_with("prices.") {
             let known = KEYS.join(", ");
             config.notices.push(format!(
-                "{}: `{key}` is not a setting; there are {known}",
+                "{}: `{key}` is not a setting; the settings are {known}",
                 path.display()
             ));
         }
@@ -247,7 +338,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         "trash",
         "checkpoints",
         "encryption",
-        "storage",
+        "remote",
         "network",
         "prices",
         "claude-code",
@@ -284,12 +375,12 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     config.rules.exclude = patterns(table, "exclude")?;
     config.work_agent = text(table, "work", "agent")?;
     config.work_reviewer = text(table, "work", "reviewer")?;
-    if let Some(url) = table.get("storage").and_then(|storage| storage.get("url")) {
-        let url = url.as_str().ok_or("`storage.url` must be a text")?;
-        config.storage = Some(url.to_owned());
+    if let Some(url) = table.get("remote").and_then(|remote| remote.get("url")) {
+        let url = url.as_str().ok_or("`remote.url` must be a string")?;
+        config.remote = Some(url.to_owned());
     }
-    if let Some(megabytes) = number(table, "storage", "above_mb", 0..=1_000_000_000)? {
-        config.storage_above = megabytes * 1024 * 1024;
+    if let Some(megabytes) = number(table, "remote", "above_mb", 0..=1_000_000_000)? {
+        config.remote_above = megabytes * 1024 * 1024;
     }
     if let Some(keep) = boolean(table, "cleanup", "keep_completed")? {
         config.keep_completed = keep;
@@ -299,7 +390,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     }
     if let Some(hosts) = texts(table, "network", "allow_private")? {
         config.reach = NetworkPolicy::new(hosts)
-            .map_err(|error| format!("`network.allow_private` has a wrong entry: {error}"))?;
+            .map_err(|error| format!("`network.allow_private` is invalid: {error}"))?;
     }
     for program in CliAgentKind::ALL {
         let name = program.as_str();
@@ -320,7 +411,8 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
 fn program_settings(table: &toml::Table, section: &str) -> Result<ProgramSettings, String> {
     let text = |key: &str| {
         let value = table.get(section).and_then(|section| section.get(key));
-        let wrong = |value: &toml::Value| format!("`{section}.{key}` must be a text, not {value}");
+        let wrong =
+            |value: &toml::Value| format!("`{section}.{key}` must be a string, not {value}");
         value
             .map(|value| value.as_str().ok_or_else(|| wrong(value)))
             .transpose()
@@ -358,7 +450,7 @@ fn chat_settings(table: &toml::Table) -> Result<ChatSettings, String> {
     const YEAR: u64 = 366 * 24 * 3600;
     let text = |key: &str| {
         let value = table.get("chat").and_then(|chat| chat.get(key));
-        let wrong = || format!("`chat.{key}` must be a text that is not empty");
+        let wrong = || format!("`chat.{key}` must be a string that is not empty");
         let text = value.map(|value| value.as_str().filter(|text| !text.is_empty()));
         text.map(|text| text.ok_or_else(wrong)).transpose()
     };
@@ -428,7 +520,7 @@ fn text(table: &toml::Table, section: &str, key: &str) -> Result<Option<String>,
         return Ok(None);
     };
     let text = value.as_str().filter(|text| !text.trim().is_empty());
-    let wrong = || format!("`{section}.{key}` must be a text, not {value}");
+    let wrong = || format!("`{section}.{key}` must be a string, not {value}");
     text.map(|text| Some(text.to_owned())).ok_or_else(wrong)
 }
 
@@ -441,7 +533,7 @@ fn texts(table: &toml::Table, section: &str, key: &str) -> Result<Option<Vec<Str
     let texts = value
         .as_array()
         .and_then(|values| values.iter().map(text).collect());
-    let wrong = || format!("`{section}.{key}` must be a list of texts, not {value}");
+    let wrong = || format!("`{section}.{key}` must be a list of strings, not {value}");
     texts.map(Some).ok_or_else(wrong)
 }
 
@@ -464,7 +556,7 @@ fn patterns(table: &toml::Table, key: &str) -> Result<Vec<String>, String> {
     let patterns = texts(table, "checkpoints", key)?.unwrap_or_default();
     match patterns.iter().find(|text| !Rules::is_meaningful(text)) {
         Some(text) => Err(format!(
-            "`checkpoints.{key}` has the pattern `{text}`, which names nothing"
+            "`checkpoints.{key}` has the pattern `{text}`, which matches nothing"
         )),
         None => Ok(patterns),
     }

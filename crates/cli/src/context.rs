@@ -131,10 +131,10 @@ impl Context {
                 Arc::new(Sqlite::open(home, Arc::clone(&self.clock))?)
             }
         };
-        let storage = match &config.storage {
+        let remote = match &config.remote {
             Some(url) => Some(RemoteConfig {
                 remote: Arc::new(self.remote(url, keyring)?),
-                auto_push_above: config.storage_above,
+                auto_push_above: config.remote_above,
             }),
             None => None,
         };
@@ -160,7 +160,7 @@ impl Context {
             exporter: Some(Arc::<MachineExporter>::default()),
             snapshots,
             worktrees: Arc::new(LocalWorktrees),
-            remote: storage,
+            remote,
             retention: config.retention,
             redactor: Arc::clone(&self.redactor),
             ttl: config.lease_ttl,

@@ -65,7 +65,7 @@ impl Failure {
 
     /// Output could not be written to stdout.
     pub(crate) fn stdout_write(message: &str) -> Self {
-        let message = format!("the output could not be written: {message}");
+        let message = format!("the output cannot be written: {message}");
         Self {
             message,
             causes: Vec::new(),

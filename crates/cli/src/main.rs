@@ -52,7 +52,7 @@ fn run_command(command: commands::Cli, context: &Context) -> Result<ExitCode, Fa
         .enable_all()
         .build();
     let runtime = runtime
-        .map_err(|error| Failure::internal(format!("this machine gives no event loop: {error}")))?;
+        .map_err(|error| Failure::internal(format!("the event loop cannot be started: {error}")))?;
     runtime.block_on(command.run(context))
 }
 

@@ -142,10 +142,10 @@ impl Diagnose for Error {
             ),
             Error::NoSuchRemote { place } => Some(match place.strip_prefix("file://") {
                 Some(folder) => format!("create it with `mkdir -m 700 {folder}`, or mount it"),
-                None => "create the bucket, or correct `storage.url` in config.toml".into(),
+                None => "create the bucket, or correct `remote.url` in config.toml".into(),
             }),
             Error::Url { .. } => Some(
-                "set `storage.url` in config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`".into(),
+                "set `remote.url` in config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`".into(),
             ),
             _ => None,
         }

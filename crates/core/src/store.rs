@@ -143,14 +143,14 @@ impl Diagnose for Error {
         match self {
             Error::DiskFull { .. } => Some("free disk space, then `segno resume`".into()),
             Error::NameTaken(name) => Some(format!(
-                "choose another `--name`; `segno sessions show {name}` shows the session that has it"
+                "choose another `--name`; `segno show {name}` shows the session that has it"
             )),
             Error::Damaged { .. } => {
                 Some("`segno doctor` lists all damage; the other sessions remain usable".into())
             }
             Error::Newer { .. } => Some("use the newer version of Segno that wrote it".into()),
             Error::Fenced { session, .. } => Some(format!(
-                "`segno sessions show {session}` shows which process runs it now"
+                "`segno show {session}` shows which process runs it now"
             )),
             Error::Unsafe { place, .. } => Some(format!(
                 "run `chmod go-w {place}`, or set SEGNO_HOME to a folder of your own"

@@ -303,7 +303,7 @@ fn check_overrides_apply(
             reason,
         })
     };
-    let given = [("--with", &options.agent), ("--say", &options.message)];
+    let given = [("--agent", &options.agent), ("--message", &options.message)];
     let given = given.iter().find(|(_, value)| value.is_some());
     if let (Some((option, _)), true) = (given, state.open_steps.is_empty()) {
         return refuse(*option, "it has no unfinished step");
@@ -314,12 +314,12 @@ fn check_overrides_apply(
         && options.agent.is_none()
         && !state.open_steps.values().any(receives)
     {
-        return refuse("--say", "no CLI agent has an unfinished conversation");
+        return refuse("--message", "no CLI agent has an unfinished conversation");
     }
     Ok(())
 }
 
-/// The replacement that `--with` names.
+/// The replacement that `--agent` names.
 fn resolve_replacement(
     env: &Env,
     workflow: &Workflow,

@@ -24,7 +24,7 @@ const LOCKED: &str = "segno key 1 locked";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The file is not a key file.
-    #[error("it is not a key written by `segno key new`")]
+    #[error("it is not a key written by `segno config key new`")]
     NotAKey,
     /// The key was locked with another passphrase, or the file was changed.
     #[error("the passphrase is wrong")]

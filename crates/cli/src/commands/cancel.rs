@@ -1,4 +1,4 @@
-//! `segno cancel`: ends a session for good, running or not.
+//! `segno cancel`: ends a session permanently, running or not.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,14 +16,18 @@ use crate::output::{json_line, stdout_line};
 /// Cancel a session permanently.
 ///
 /// A running session stops after the current step, or after the current task of a plan; with
-/// `--now` its agent is killed immediately. A cancelled session cannot be resumed.
+/// `--force` its agent is killed immediately. A cancelled session cannot be resumed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Session id, name, or unique prefix of either
-    session: String,
+    #[arg(required_unless_present = "workflow_id")]
+    session: Option<String>,
+    /// Same as SESSION
+    #[arg(short, long, value_name = "SESSION", conflicts_with = "session")]
+    workflow_id: Option<String>,
     /// Do not wait for the current step
     #[arg(long)]
-    now: bool,
+    force: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -31,8 +35,10 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let summary = sessions::find(&env, &args.session).await?;
-    let mode = if args.now {
+    let reference = args.session.as_ref().or(args.workflow_id.as_ref());
+    let reference = reference.map_or("", String::as_str);
+    let summary = sessions::find(&env, reference).await?;
+    let mode = if args.force {
         StopMode::Now
     } else {
         StopMode::Boundary
@@ -42,10 +48,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let (word, sentence) = match (cancelled, mode) {
         (Cancelled::Done, _) => ("cancelled", "is cancelled"),
         (Cancelled::Requested, StopMode::Boundary) => (
-            "told",
-            "was told, and stops after the step in flight, in a plan after the task",
+            "requested",
+            "stops after the current step, or after the current task of a plan",
         ),
-        (Cancelled::Requested, StopMode::Now) => ("told", "was told, and stops at once"),
+        (Cancelled::Requested, StopMode::Now) => ("requested", "stops immediately"),
     };
     if args.json {
         json_line(&json!({"v": 1, "kind": word, "session": summary.id, "name": summary.name}));

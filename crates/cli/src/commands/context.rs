@@ -68,7 +68,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "session": summary.id,
             "name": summary.name,
             "tokens": resume_context.tokens(),
-            "most_tokens": resume_context::MAX_TOKENS,
+            "max_tokens": resume_context::MAX_TOKENS,
             "fragments": resume_context.fragments,
             "edited": whole.edited,
         }));
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     match &whole.edited {
         Some(edited) if args.section.is_empty() => {
-            stderr_line("a person has edited this; `--section` shows what would be compiled");
+            stderr_line("this text was edited; `--section` shows the compiled one");
             stdout_line(&text::sanitize_lines(edited.trim_end()));
         }
         _ => stdout_line(&text::sanitize_lines(resume_context.text().trim_end())),
@@ -109,7 +109,7 @@ async fn edit(
         Err(_) => Ok(""),
     };
     if stored.is_err() {
-        stderr_line(&format!("what you wrote is in {}", file.display()));
+        stderr_line(&format!("your text is in {}", file.display()));
     } else {
         let _ = env.disk.remove(&file);
     }
@@ -132,9 +132,9 @@ async fn store_edit(
     let by = std::env::var("USER").unwrap_or_else(|_| "segno context".into());
     resume_context::edit(env, summary, text, &by).await?;
     Ok(if text.is_empty() {
-        "what agents are told is compiled again"
+        "the resume context is compiled again"
     } else {
-        "agents are told this in the next run"
+        "agents receive this text in the next run"
     })
 }
 

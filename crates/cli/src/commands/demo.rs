@@ -38,10 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let repeated = result.map_err(|error| {
         Failure::usage(
-            format!(
-                "the demo could not be played in {}: {error}",
-                folder.display()
-            ),
+            format!("the demo failed in {}: {error}", folder.display()),
             None,
         )
     })?;
@@ -122,7 +119,7 @@ fn run_demo(folder: &Path) -> std::io::Result<usize> {
     let all = calls(folder)?;
     let repeated = all.iter().filter(|step| answered.contains(*step)).count() - answered.len();
     stdout_line(&format!(
-        "\n{} calls were made for 5 steps: the one in flight was asked again, and of the {} answered calls {repeated} repeated.",
+        "\n{} calls were made for 5 steps: the one in flight was repeated, and of the {} answered calls {repeated}.",
         all.len(),
         answered.len(),
     ));

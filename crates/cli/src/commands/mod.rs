@@ -1,32 +1,30 @@
 //! One module per command: its arguments, whose doc comments are the help text, and a `run`
 //! function.
 
+mod agents;
 mod answer;
 mod cancel;
 mod chat;
 mod checkpoint;
 mod completion;
+mod config;
 mod context;
 mod demo;
 mod doctor;
-mod explain;
-mod gc;
-mod handoff;
-mod hooks;
-mod import;
-mod key;
+mod fork;
+mod help;
 mod logs;
 mod mcp;
 mod note;
 mod pause;
 mod plan;
-mod recover;
 mod resume;
 mod run;
+mod search;
 mod sessions;
+mod show;
 mod status;
 mod validate;
-mod watch;
 mod work;
 
 use std::mem::ManuallyDrop;
@@ -43,47 +41,48 @@ use crate::failure::Failure;
     name = "segno",
     version,
     max_term_width = 100,
-    after_help = "Sessions are kept in $SEGNO_HOME, or in ~/.local/state/segno. Exit codes: 0 ok, 2 usage, 3 spec invalid, 10 run failed, 12 file, 17 session, 18 not supported, 19 waiting for a person, 20 budget reached, 21 held by another run, 22 changed and refused, 23 verification failed, 70 internal, 130 paused, 143 ended by SIGTERM or SIGHUP."
+    disable_help_subcommand = true,
+    after_help = "Sessions are stored in $SEGNO_HOME, or in ~/.local/state/segno."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+/// The commands, in the order of the groups in [`help::SCREEN`].
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
     Work(work::Args),
-    Resume(resume::Args),
     Chat(chat::Args),
-    Handoff(handoff::Args),
-    Validate(validate::Args),
-    Plan(plan::Args),
-    Explain(explain::Args),
-    #[command(subcommand)]
-    Sessions(sessions::Command),
+    Demo(demo::Args),
+    #[command(visible_aliases = ["ls", "ps"])]
+    Status(status::Args),
+    Show(show::Args),
+    Logs(logs::Args),
+    Pause(pause::Args),
+    Resume(resume::Args),
+    Cancel(cancel::Args),
+    Answer(answer::Args),
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
-    Import(import::Args),
-    Gc(gc::Args),
-    #[command(subcommand)]
-    Key(key::Command),
-    Status(status::Args),
-    Logs(logs::Args),
-    Answer(answer::Args),
+    Fork(fork::Args),
     #[command(subcommand)]
     Note(note::Command),
     Context(context::Args),
-    Pause(pause::Args),
-    Cancel(cancel::Args),
-    Recover(recover::Args),
-    Watch(watch::Args),
+    Search(search::Args),
+    Validate(validate::Args),
+    Plan(plan::Args),
     #[command(subcommand)]
-    Hooks(hooks::Command),
+    Agents(agents::Command),
     Mcp(mcp::Args),
+    #[command(subcommand)]
+    Sessions(sessions::Command),
     Doctor(doctor::Args),
-    Demo(demo::Args),
+    #[command(subcommand)]
+    Config(config::Command),
     Completion(completion::Args),
+    Help(help::Args),
 }
 
 impl Cli {
@@ -91,7 +90,7 @@ impl Cli {
     pub(crate) fn read() -> Result<Self, clap::Error> {
         // The command tree with its help has thousands of allocations, and freeing them takes
         // longer than some commands run. This is called once, so the tree is leaked.
-        let mut known = ManuallyDrop::new(Self::command());
+        let mut known = ManuallyDrop::new(Self::command().override_help(help::SCREEN));
         let mut matches = known.try_get_matches_from_mut(std::env::args_os())?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut known))
     }
@@ -103,15 +102,13 @@ impl Cli {
             Command::Work(args) => args.json,
             Command::Resume(args) => args.json,
             Command::Chat(args) => args.json,
-            Command::Handoff(args) => args.json,
             Command::Validate(args) => args.json,
             Command::Plan(args) => args.json,
-            Command::Explain(args) => args.json,
             Command::Sessions(command) => command.is_json(),
+            Command::Show(args) => args.json,
+            Command::Fork(args) => args.json,
+            Command::Search(args) => args.json,
             Command::Checkpoint(command) => command.is_json(),
-            Command::Import(args) => args.json,
-            Command::Gc(args) => args.json,
-            Command::Key(command) => command.is_json(),
             Command::Status(args) => args.json,
             Command::Logs(args) => args.json,
             Command::Answer(args) => args.json,
@@ -119,11 +116,10 @@ impl Cli {
             Command::Context(args) => args.json,
             Command::Pause(args) => args.json,
             Command::Cancel(args) => args.json,
-            Command::Recover(args) => args.json,
-            Command::Watch(args) => args.json,
-            Command::Hooks(command) => command.is_json(),
+            Command::Agents(command) => command.is_json(),
             Command::Doctor(args) => args.json,
-            Command::Mcp(_) | Command::Demo(_) | Command::Completion(_) => false,
+            Command::Config(command) => command.is_json(),
+            Command::Mcp(_) | Command::Demo(_) | Command::Completion(_) | Command::Help(_) => false,
         }
     }
 
@@ -133,15 +129,13 @@ impl Cli {
             Command::Work(args) => Box::pin(work::run(args, context)).await,
             Command::Resume(args) => Box::pin(resume::run(args, context)).await,
             Command::Chat(args) => Box::pin(chat::run(args, context)).await,
-            Command::Handoff(args) => Box::pin(handoff::run(args, context)).await,
             Command::Validate(args) => validate::run(&args, context),
             Command::Plan(args) => plan::run(&args, context),
-            Command::Explain(args) => explain::run(&args, context),
             Command::Sessions(command) => Box::pin(command.run(context)).await,
+            Command::Show(args) => show::run(&args, context).await,
+            Command::Fork(args) => Box::pin(fork::run(args, context)).await,
+            Command::Search(args) => search::run(args, context).await,
             Command::Checkpoint(command) => command.run(context).await,
-            Command::Import(args) => import::run(args, context).await,
-            Command::Gc(args) => gc::run(&args, context).await,
-            Command::Key(command) => command.run(context),
             Command::Status(args) => status::run(&args, context).await,
             Command::Logs(args) => logs::run(&args, context).await,
             Command::Answer(args) => Box::pin(answer::run(args, context)).await,
@@ -149,12 +143,12 @@ impl Cli {
             Command::Context(args) => context::run(&args, context).await,
             Command::Pause(args) => pause::run(args, context).await,
             Command::Cancel(args) => cancel::run(&args, context).await,
-            Command::Recover(args) => recover::run(&args, context).await,
-            Command::Watch(args) => watch::run(&args, context).await,
-            Command::Hooks(command) => command.run(context),
+            Command::Agents(command) => command.run(context).await,
             Command::Mcp(args) => mcp::run(args, context).await,
             Command::Doctor(args) => doctor::run(&args, context).await,
+            Command::Config(command) => command.run(context),
             Command::Demo(args) => demo::run(&args),
+            Command::Help(args) => help::run(&args),
             Command::Completion(args) => {
                 completion::run(&args);
                 Ok(ExitCode::SUCCESS)

@@ -23,12 +23,15 @@ use crate::output::{json_line, stderr_line, stdout_line};
 pub(crate) struct Args {
     /// Session id, name, or unique prefix of either [default: the running session in this folder]
     session: Option<String>,
+    /// Same as SESSION
+    #[arg(short, long, value_name = "SESSION", conflicts_with = "session")]
+    workflow_id: Option<String>,
     /// Reason for the pause, shown on resume
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
     /// Do not wait for the current step: kill its agent, which is resumed later
     #[arg(long)]
-    now: bool,
+    force: bool,
     /// Only request the pause, without waiting for it
     #[arg(long)]
     no_wait: bool,
@@ -39,12 +42,12 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let summary = match &args.session {
+    let summary = match args.session.as_ref().or(args.workflow_id.as_ref()) {
         Some(reference) => sessions::find(&env, reference).await?,
         None => pause::running(&env, &workspace()?).await?,
     };
     let request = Request {
-        mode: if args.now {
+        mode: if args.force {
             StopMode::Now
         } else {
             StopMode::Boundary
@@ -56,14 +59,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     if args.no_wait {
         if args.json {
             json_line(
-                &json!({"v": 1, "kind": "told", "session": summary.id, "name": summary.name}),
+                &json!({"v": 1, "kind": "requested", "session": summary.id, "name": summary.name}),
             );
         } else {
-            stdout_line(&format!("{} ({}) was told", summary.name, summary.id));
+            stdout_line(&format!(
+                "requested a pause of {} ({})",
+                summary.name, summary.id
+            ));
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if !args.json && !args.now {
+    if !args.json && !args.force {
         print_awaited(&env, &summary).await?;
     }
     let paused = pause::wait(&env, &summary, &request_sent).await?;
@@ -76,7 +82,7 @@ async fn print_awaited(env: &Env, summary: &Summary) -> Result<(), Failure> {
         .await?
         .and_then(|plan| plan.current);
     let awaited = if let Some(task) = task {
-        format!("task {task} has ended")
+        format!("task {task}")
     } else {
         let state = history::load_state(env, summary.id).await?;
         let steps = state.in_flight().map(|(path, _)| path.to_string());
@@ -84,10 +90,10 @@ async fn print_awaited(env: &Env, summary: &Summary) -> Result<(), Failure> {
         if steps.is_empty() {
             return Ok(());
         }
-        format!("the step in flight has ended ({steps})")
+        format!("the current step ({steps})")
     };
     stderr_line(&format!(
-        "it stops when {awaited}; `segno pause {} --now` does not wait",
+        "stopping after {awaited}; `segno pause {} --force` stops immediately",
         summary.name
     ));
     Ok(())
@@ -129,10 +135,10 @@ async fn print_result(env: &Env, paused: Paused, json: bool) -> Result<ExitCode,
         stdout_line(&format!("checkpoint {checkpoint_id}"));
     }
     if let Some(problem) = problem {
-        stderr_line(&format!("there is no checkpoint: {}", sanitize(&problem)));
+        stderr_line(&format!("no checkpoint: {}", sanitize(&problem)));
     }
     if summary.status == Status::Paused {
-        stderr_line(&format!("`segno resume {}` goes on", summary.name));
+        stderr_line(&format!("resume it with `segno resume {}`", summary.name));
     }
     Ok(ExitCode::SUCCESS)
 }

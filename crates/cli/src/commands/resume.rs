@@ -13,8 +13,8 @@ use segno_engine::resume::{OnLimit, Options};
 use segno_engine::{Env, checkpoint, plan, resume, sessions};
 
 use super::chat;
+use super::fork as fork_command;
 use super::run::{Policy, run_with_progress, watch_signals, with_auto_cleanup};
-use super::sessions::fork as fork_command;
 use crate::config::Config;
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
@@ -25,14 +25,19 @@ use crate::output::{json, json_line, resume_plan, stdout_line};
 ///
 /// Finished steps are not run again. A step that was interrupted is continued: a model continues
 /// from the journal, a CLI agent in its own conversation with the best available resume strategy,
-/// anything else is run again, unless the spec lets a human decide.
+/// anything else is run again, unless the spec lets a human decide. With `--agent`, another agent
+/// continues the step: it receives the conversation and the work so far, as a conversation of its
+/// own if its CLI supports that.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
+    /// Same as SESSION
+    #[arg(short, long, value_name = "SESSION", conflicts_with = "session")]
+    workflow_id: Option<String>,
     /// Show what would be done, lost and paid, without resuming
     #[arg(long)]
-    plan: bool,
+    dry_run: bool,
     #[command(flatten)]
     fork_args: ForkArgs,
     #[command(flatten)]
@@ -86,16 +91,16 @@ impl ForkArgs {
 
 /// Options that change how the agent is resumed.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Overrides {
-    /// Continue with another agent: `claude`, `codex`, or an agent of the spec
+struct Overrides {
+    /// Hand the interrupted step over to another agent: `claude`, `codex`, or an agent of the spec
     #[arg(long, value_name = "AGENT")]
-    with: Option<String>,
+    agent: Option<String>,
     /// Best resume strategy to use [default: native]
     #[arg(long, value_enum, value_name = "STRATEGY")]
     strategy: Option<StrategyArg>,
     /// Additional message to the agent
     #[arg(long, value_name = "TEXT")]
-    say: Option<String>,
+    message: Option<String>,
     /// What to do if the workspace was changed by others since [default: warn]
     #[arg(long, value_enum, value_name = "POLICY")]
     on_drift: Option<OnDriftArg>,
@@ -161,8 +166,8 @@ impl Overrides {
     /// Combines these overrides with the policy into resume options.
     fn options(self, policy: Policy) -> Options {
         Options {
-            agent: self.with,
-            message: self.say,
+            agent: self.agent,
+            message: self.message,
             strategy: self.strategy.map(|strategy| match strategy {
                 StrategyArg::Native => Strategy::Native,
                 StrategyArg::Repaired => Strategy::Repaired,
@@ -182,19 +187,11 @@ impl Overrides {
             ..policy.options()
         }
     }
-
-    /// Overrides that hand the session to another agent.
-    pub(crate) fn hand_off(to: String, say: Option<String>) -> Self {
-        Self {
-            with: Some(to),
-            say,
-            ..Self::default()
-        }
-    }
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    if args.plan {
+pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, Failure> {
+    args.session = args.session.or(args.workflow_id.take());
+    if args.dry_run {
         return print_plan(args, context).await;
     }
     if !args.fork_args.is_wanted() {
@@ -243,7 +240,7 @@ async fn print_plan(args: Args, context: &Context) -> Result<ExitCode, Failure> 
 
 /// Finds a session, resumes it and shows its progress. A chat is continued at the prompt if there
 /// is a terminal.
-pub(crate) async fn find_and_resume(
+async fn find_and_resume(
     session: Option<String>,
     overrides: Overrides,
     policy: Policy,

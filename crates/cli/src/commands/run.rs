@@ -44,11 +44,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<Name>,
     /// Resume this session instead of starting one
-    #[arg(long, value_name = "SESSION", conflicts_with_all = ["spec", "variables", "name", "auto_resume", "no_save_session", "out", "force"])]
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["spec", "variables", "name", "auto_resume", "save_session", "no_save_session", "out", "force"])]
     resume: Option<String>,
     /// Resume the newest unfinished session of this spec in this folder, if there is one
     #[arg(long, conflicts_with = "no_save_session")]
     auto_resume: bool,
+    /// Store the session, so that it can be resumed; the default
+    #[arg(long, conflicts_with = "no_save_session")]
+    save_session: bool,
     /// Store nothing: a killed run is lost
     #[arg(long)]
     no_save_session: bool,
@@ -86,7 +89,7 @@ enum OnChangeArg {
     /// Run them again
     Rerun,
     /// Refuse to resume
-    Fail,
+    Refuse,
     /// Use the original spec
     Pinned,
 }
@@ -109,7 +112,7 @@ impl Policy {
             on_change: match self.on_change {
                 None | Some(OnChangeArg::Warn) => OnChange::Warn,
                 Some(OnChangeArg::Rerun) => OnChange::Rerun,
-                Some(OnChangeArg::Fail) => OnChange::Fail,
+                Some(OnChangeArg::Refuse) => OnChange::Fail,
                 Some(OnChangeArg::Pinned) => OnChange::Pinned,
             },
             in_flight: self.in_flight.map(|policy| match policy {
@@ -174,9 +177,9 @@ async fn run_or_resume(
         .await;
     };
     if args.policy.is_given() && !args.auto_resume {
-        let hint = "they say how to go on: use them with `--resume` or `--auto-resume`";
+        let hint = "add `--resume` or `--auto-resume`";
         return Err(Failure::usage(
-            "a new session has nothing for `--on-change` or `--in-flight` to decide",
+            "`--on-change` and `--in-flight` apply only to a session that is resumed",
             Some(hint.into()),
         ));
     }
@@ -192,7 +195,7 @@ async fn run_or_resume(
     if args.auto_resume
         && let Some(summary) = resume::unfinished(env, &request).await?
     {
-        stderr_line(&format!("going on with {} ({})", summary.name, summary.id));
+        stderr_line(&format!("resuming {} ({})", summary.name, summary.id));
         let options = args.policy.options();
         return run_with_progress(env, args.json, async |progress| {
             resume::resume(env, summary, options, progress, stop_token).await
@@ -273,7 +276,7 @@ pub(crate) fn watch_signals() -> StopToken {
                         match interrupts {
                             1 => {
                                 stderr_line(&format!(
-                                    "stopping after {}; Ctrl-C again stops at once",
+                                    "stopping after {}; Ctrl-C again stops immediately",
                                     token.stops_after()
                                 ));
                                 token.request_stop(Stop::request("Ctrl-C", StopMode::Boundary, Status::Paused));

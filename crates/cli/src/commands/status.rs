@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             line["steps_finished"] = state.finished.into();
             line["usage"] = shapes::usage(&state.usage);
             line["chat"] = shapes::chat(&state);
-            line["memos"] = shapes::note_counts(&state.handoff);
+            line["notes"] = shapes::note_counts(&state.handoff);
             line["contexts"] = state
                 .context_usages()
                 .map(|(path, context_usage)| {
@@ -133,10 +133,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        stdout_line("nothing is running, and nothing waits to be resumed");
+        stdout_line("no running or resumable sessions");
     } else {
         for line in table::table(
-            &["NAME", "STATUS", "DONE", "USED", "LAST ENTRY", "NOW"],
+            &["NAME", "STATUS", "DONE", "USED", "LAST EVENT", "NOW"],
             &rows,
             columns(),
         ) {
@@ -148,7 +148,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     if waiting > 0 {
         stdout_line(&format!(
-            "{} can go on: `segno resume NAME`",
+            "{} can be resumed: `segno resume NAME`",
             text::count(waiting, "session")
         ));
     }

@@ -206,7 +206,7 @@ fn read_text(what: &str, here: &Path) -> Result<(String, String), Failure> {
         return Err(Failure::usage(format!("{place} is too long"), hint));
     }
     if text.trim().is_empty() {
-        let hint = Some("write what is to be done, or name a file that says it".to_owned());
+        let hint = Some("describe the task, or name a file that does".to_owned());
         return Err(Failure::usage(format!("{place} is empty"), hint));
     }
     Ok((text, place))

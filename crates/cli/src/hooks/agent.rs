@@ -1,4 +1,4 @@
-//! The CLI agents that hooks and `segno watch` support.
+//! The CLI agents that hooks and `segno agents watch` support.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
-//! The spool: hooks write notifications about changed transcripts, `segno watch` claims and
+//! The spool: hooks write notifications about changed transcripts, `segno agents watch` claims and
 //! processes them.
 //!
 //! There is one notification per session and a newer one replaces it, so the folder stays small
 //! even if no process reads it. A notification is only a hint. It is not synced to disk, because a
-//! CLI agent waits for the hook that writes it, and `segno watch` also finds changed transcripts by
+//! CLI agent waits for the hook that writes it, and `segno agents watch` also finds changed transcripts by
 //! scanning.
 
 use std::fs::{DirBuilder, OpenOptions};

@@ -12,7 +12,7 @@ const SHOWN: usize = 100;
 pub(crate) fn summarize(event: &AgentMessages) -> String {
     let entries: Vec<ConversationItem> = match &event.items {
         Text::Inline(text) => serde_json::from_str(text).unwrap_or_default(),
-        Text::Blob { bytes, .. } => return format!("says something of {bytes} bytes"),
+        Text::Blob { bytes, .. } => return format!("sends {bytes} bytes"),
     };
     let mut parts: Vec<String> = entries.iter().flat_map(describe).collect();
     if let Some(percent) = event
@@ -22,7 +22,7 @@ pub(crate) fn summarize(event: &AgentMessages) -> String {
         parts.push(format!("{percent} % of the context is used"));
     }
     if parts.is_empty() {
-        "is at work".to_owned()
+        "is working".to_owned()
     } else {
         parts.join(" · ")
     }
@@ -30,7 +30,7 @@ pub(crate) fn summarize(event: &AgentMessages) -> String {
 
 fn describe(entry: &ConversationItem) -> Vec<String> {
     match &entry.content {
-        ItemContent::User { parts, .. } => vec![format!("is told: {}", line(&plain_text(parts)))],
+        ItemContent::User { parts, .. } => vec![format!("receives: {}", line(&plain_text(parts)))],
         ItemContent::Assistant { parts, .. } => parts.iter().filter_map(describe_part).collect(),
         ItemContent::Result(answer) => {
             let how = match answer.outcome {
@@ -42,10 +42,10 @@ fn describe(entry: &ConversationItem) -> Vec<String> {
                 line(&plain_text(&answer.parts))
             )]
         }
-        ItemContent::Compaction { .. } => vec!["sums up what was said".to_owned()],
+        ItemContent::Compaction { .. } => vec!["compacts the conversation".to_owned()],
         ItemContent::Notice { notice, text } => vec![match notice {
             Notice::Interrupted => "is interrupted".to_owned(),
-            Notice::Error => format!("has trouble: {}", line(text)),
+            Notice::Error => format!("reports an error: {}", line(text)),
         }],
         ItemContent::Usage { .. } | ItemContent::Raw { .. } => Vec::new(),
     }

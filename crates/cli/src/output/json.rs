@@ -149,7 +149,7 @@ pub(crate) fn chat(state: &State) -> Value {
         "tool_calls": chat.tool_calls,
         "last_message_at": chat.last_message_at.to_string(),
         "last_ending": chat.ending,
-        "native": chat.native.as_ref().map(|native| &native.id),
+        "conversation": chat.native.as_ref().map(|native| &native.id),
         "usage": usage(&state.usage),
     })))
 }
@@ -168,7 +168,7 @@ pub(crate) fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspen
         "created_at": summary.created_at.to_string(),
         "updated_at": summary.updated_at.to_string(),
         "run": summary.run,
-        "entries": summary.head.seq,
+        "events": summary.head.seq,
         "spec_digest": summary.spec_digest,
         "suspended": waits.map(|(path, suspension)| suspended(Some(path), suspension)),
         "owner": listed.lease.owner.as_ref().filter(|_| listed.status == Status::Running).map(|owner| json!({
@@ -217,7 +217,7 @@ pub(crate) fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
         "usage_by_agent": state.usage_by_agent.iter().map(|(agent, used)| (agent.clone(), usage(used))).collect::<Map<_, _>>(),
         "steps_finished": state.finished,
         "artifacts": state.artifacts,
-        "memos": note_counts(&state.handoff),
+        "notes": note_counts(&state.handoff),
         "error": state.error,
         "stopped": state.stopped.as_ref().map(|stopped| json!({
             "by": stopped.by,
@@ -228,11 +228,11 @@ pub(crate) fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
         "conversations": shown.conversations.iter().map(|talk| json!({
             "path": talk.path,
             "program": talk.program,
-            "native": talk.native,
+            "conversation": talk.native,
             "folder": talk.folder,
-            "rungs": talk.strategies,
+            "strategies": talk.strategies,
             "context": talk.context.map(context_usage),
-            "last_words": talk.last_message,
+            "last_message": talk.last_message,
         })).collect::<Vec<_>>(),
         "steps": shown.steps.iter().map(|step| {
             let error = match &step.status {
@@ -271,20 +271,20 @@ pub(crate) fn adopted(file: &std::path::Path, program: CliAgentKind, adopted: &A
         adopt::Outcome::New => ("new", None),
         adopt::Outcome::Updated => ("updated", None),
         adopt::Outcome::Unchanged => ("unchanged", None),
-        adopt::Outcome::Skipped(reason) => ("left", Some(reason)),
+        adopt::Outcome::Skipped(reason) => ("skipped", Some(reason)),
         adopt::Outcome::Empty => ("empty", None),
     };
     json!({
         "v": V,
-        "kind": "adopted",
+        "kind": "transcript",
         "file": file.display().to_string(),
         "program": program,
-        "native": adopted.native,
+        "conversation": adopted.native,
         "session": adopted.session,
         "name": adopted.name,
         "outcome": outcome,
         "reason": reason,
-        "entries": adopted.entries,
+        "items": adopted.entries,
         "bytes": adopted.bytes,
         "damage": adopted.damage,
         "damage_unlisted": adopted.damage_unlisted,
@@ -375,12 +375,12 @@ fn planned(steps: &[StepPlan]) -> Value {
             json!(waits.map(|suspension| suspended(None, suspension))),
         );
         match &step.continuation {
-            Continuation::Restart => line.insert("way".into(), "again".into()),
-            Continuation::Journal => line.insert("way".into(), "journal".into()),
-            Continuation::AsText => line.insert("way".into(), "told".into()),
+            Continuation::Restart => line.insert("continuation".into(), "restart".into()),
+            Continuation::Journal => line.insert("continuation".into(), "journal".into()),
+            Continuation::AsText => line.insert("continuation".into(), "text".into()),
             Continuation::CliAgent(climb) => {
                 line.extend(strategy_fields(climb));
-                line.insert("way".into(), "ladder".into())
+                line.insert("continuation".into(), "agent".into())
             }
         };
         Value::Object(line)
@@ -391,14 +391,15 @@ fn planned(steps: &[StepPlan]) -> Value {
 /// How a CLI agent would be resumed.
 fn strategy_fields(climb: &CliAgentPlan) -> Map<String, Value> {
     let because = climb.plan.rejected.iter();
-    let because = because.map(|(strategy, why)| json!({"rung": strategy.as_str(), "reason": why}));
+    let because =
+        because.map(|(strategy, why)| json!({"strategy": strategy.as_str(), "reason": why}));
     let dollars = |cost: Option<Cost>| json!(cost.map(Cost::usd));
     let estimate = &climb.estimate;
     let Value::Object(line) = json!({
         "program": climb.program.as_str(),
-        "native": climb.conversation_id,
-        "rung": climb.plan.strategy.as_str(),
-        "not": because.collect::<Vec<_>>(),
+        "conversation": climb.conversation_id,
+        "strategy": climb.plan.strategy.as_str(),
+        "rejected": because.collect::<Vec<_>>(),
         "lost": climb.plan.lost,
         "moved_from": climb.moved_from,
         "context_used": climb.context_usage.map(|context_usage| context_usage.used),

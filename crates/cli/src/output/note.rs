@@ -18,7 +18,7 @@ pub(crate) fn line(note: &Note) -> String {
         }
         Note::Todo(todo) => format!("todo ({}): {}", todo.progress, short(&todo.text)),
         Note::Tests(tests) => format!("tests ({}): {}", tests.phase, short(&tests.command)),
-        Note::Todos(list) => format!("a list of {}", count(list.items.len() as u64, "thing")),
+        Note::Todos(list) => format!("todo list: {}", count(list.items.len() as u64, "item")),
         Note::Files(files) => format!("files: {}", short(&files.paths.join(", "))),
     }
 }
@@ -32,7 +32,7 @@ pub(crate) fn fields(note: &Note) -> Vec<(&'static str, String)> {
             lines.push(("about", decision.decision_type.to_string()));
             lines.extend(decision.why.iter().map(|why| ("why", why.clone())));
             let others = decision.alternatives.iter();
-            lines.extend(others.map(|other| ("not chosen", other.clone())));
+            lines.extend(others.map(|other| ("rejected", other.clone())));
         }
         Note::Error(error) => {
             lines.push(("error", error.text.clone()));
@@ -54,7 +54,7 @@ pub(crate) fn fields(note: &Note) -> Vec<(&'static str, String)> {
             lines.push(("todo", todo.text.clone()));
             lines.push(("progress", todo.progress.to_string()));
         }
-        Note::Tests(_) | Note::Todos(_) | Note::Files(_) => lines.push(("says", line(note))),
+        Note::Tests(_) | Note::Todos(_) | Note::Files(_) => lines.push(("content", line(note))),
     }
     lines
 }

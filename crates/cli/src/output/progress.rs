@@ -222,7 +222,7 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
     match &entry.event {
         Event::SessionCreated(event) => format!("session {} from {}", event.name, event.spec_path),
         Event::SessionForked(event) => format!(
-            "copied from {} ({}), up to entry {}{}",
+            "forked from {} ({}), up to event {}{}",
             event.from_name,
             event.from,
             event.seq,
@@ -258,7 +258,7 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             let again = event.retry_in_ms.map(Duration::from_millis);
             let then = match (&event.suspended, again) {
                 (Some(suspension), _) => timestamp::suspended(suspension),
-                (None, Some(wait)) => format!("again in {}", time::format_duration(wait)),
+                (None, Some(wait)) => format!("retry in {}", time::format_duration(wait)),
                 (None, None) => "gives up".into(),
             };
             format!(
@@ -271,7 +271,7 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             event.path
         ),
         Event::StepDiscarded(event) => format!(
-            "  ↺ {} is run again, because its question changed",
+            "  ↺ {} runs again, because its question changed",
             event.path
         ),
         Event::ModelReplied(event) => join(
@@ -283,7 +283,7 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
         ),
         Event::ConversationCompacted(event) => join(
             &[
-                &format!("    {} summed up {} messages", event.path, event.messages),
+                &format!("    {} compacted {} messages", event.path, event.messages),
                 &spent(&event.usage),
             ],
             " · ",
@@ -296,24 +296,23 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
         Event::ConversationOpened(event) => {
             let conversation = format!("{} conversation {}", event.program, event.native_id);
             match event.strategy {
-                None => format!("    {} begins {conversation}", event.path),
+                None => format!("    {} starts {conversation}", event.path),
                 Some(strategy @ (Strategy::Summarized | Strategy::Handoff)) => {
                     format!(
-                        "    {} goes on in a fresh {conversation} ({strategy})",
+                        "    {} continues in a new {conversation} ({strategy})",
                         event.path
                     )
                 }
-                Some(strategy) => format!(
-                    "    {} goes on with {conversation} ({strategy})",
-                    event.path
-                ),
+                Some(strategy) => {
+                    format!("    {} continues {conversation} ({strategy})", event.path)
+                }
             }
         }
         Event::AgentMessages(event) => {
             format!("    {} {}", event.path, agent_messages::summarize(event))
         }
         Event::TranscriptImported(event) => format!(
-            "    {} has {} bytes of {} conversation {} from {}",
+            "    {} imported {} bytes of {} conversation {} from {}",
             event.path,
             number(event.bytes),
             event.program,
@@ -345,8 +344,8 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
                 said.join("; ")
             )
         }
-        Event::RunLost(event) => format!("run {} was lost", event.lost),
-        Event::ResumeContextEdited(event) => format!("  ✎ {} edits what agents are told", event.by),
+        Event::RunLost(event) => format!("run {} crashed", event.lost),
+        Event::ResumeContextEdited(event) => format!("  ✎ {} edits the resume context", event.by),
         Event::NoteWithdrawn(event) => {
             let note = format!("  ✎ {} withdraws {}", event.by, event.note);
             join(&[&note, event.reason.as_deref().unwrap_or_default()], ": ")
@@ -358,15 +357,15 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
         ),
         Event::StopRequested(event) => {
             let when = if event.mode == StopMode::Now {
-                "at once"
+                "immediately"
             } else {
                 "after the step"
             };
             let reason = event.reason.as_deref();
             let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
-            format!("stopped {when}, as asked by {}{reason}", event.by)
+            format!("stopped {when} by {}{reason}", event.by)
         }
-        Event::ChatOpened(event) => format!("a chat with {}", event.agent),
+        Event::ChatOpened(event) => format!("chat with {}", event.agent),
         Event::ExchangeEnded(event) => format!(
             "  {} ended ({}) after {} and {}",
             event.path,
@@ -375,7 +374,7 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             count(event.tool_calls, "tool call")
         ),
         Event::ChatCleared(event) => {
-            format!("what was said is forgotten, as asked by {}", event.by)
+            format!("conversation cleared by {}", event.by)
         }
         Event::RunEnded(event) => match &event.error {
             Some(error) => format!("{}: {}", event.status, error.message),
@@ -405,7 +404,7 @@ fn limit_line(event: &LimitNeared) -> String {
     let share = event.used.saturating_mul(100) / event.of.max(1);
     let (what, used) = (event.limit.name(), event.limit.amount(event.used));
     let of = event.limit.amount(event.of);
-    format!("note: {share} % of `{what}` is used up ({used} of {of})")
+    format!("note: {share} % of `{what}` is used ({used} of {of})")
 }
 
 /// Describes what a resume saved.

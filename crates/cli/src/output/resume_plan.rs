@@ -27,7 +27,11 @@ pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
             sanitize(&owner.host)
         );
     }
-    let _ = writeln!(out, "{} done, not done again", count(plan.finished, "step"));
+    let _ = writeln!(
+        out,
+        "{} finished, not run again",
+        count(plan.finished, "step")
+    );
     let _ = writeln!(
         out,
         "the folder {}{}",
@@ -36,13 +40,13 @@ pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
     );
     match &plan.drift {
         None => {}
-        Some(drift) if drift.is_empty() => out.push_str("nobody else changed it\n"),
+        Some(drift) if drift.is_empty() => out.push_str("not changed by others\n"),
         Some(drift) => {
             let _ = writeln!(out, "changed by others: {}", sanitize(&drift.join("; ")));
         }
     }
     if plan.steps.is_empty() {
-        out.push_str("no step is in the middle of anything; the next one begins\n");
+        out.push_str("no step is in progress; the next one starts\n");
     }
     for step in &plan.steps {
         render_step(&mut out, step);
@@ -55,17 +59,21 @@ pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
 pub(crate) fn render_fork(summary: &Summary, plan: &ForkPlan) -> String {
     let folder = plan.workspace.display().to_string();
     let mut out = format!(
-        "session {} ({}) would be copied into {}, which would go on; it stays as it is\n",
+        "session {} ({}) would be forked into {}, which would be resumed; the session itself stays unchanged\n",
         sanitize(summary.name.as_str()),
         summary.id,
         plan.name
     );
-    let _ = writeln!(out, "{} done, not done again", count(plan.finished, "step"));
+    let _ = writeln!(
+        out,
+        "{} finished, not run again",
+        count(plan.finished, "step")
+    );
     match (&plan.checkpoint, &plan.replaced) {
         (Some(checkpoint), Some(files)) => {
             let _ = writeln!(
                 out,
-                "the files of checkpoint {checkpoint} would come back in {}: {} written, {} removed; what is there is kept in a checkpoint first",
+                "the files of checkpoint {checkpoint} would be restored to {}: {} written, {} removed; the current files are saved in a checkpoint first",
                 sanitize(&folder),
                 number(files.written),
                 number(files.removed.len() as u64),
@@ -74,14 +82,14 @@ pub(crate) fn render_fork(summary: &Summary, plan: &ForkPlan) -> String {
         (Some(checkpoint), None) => {
             let _ = writeln!(
                 out,
-                "the files of checkpoint {checkpoint} would go into {}",
+                "the files of checkpoint {checkpoint} would be restored to {}",
                 sanitize(&folder)
             );
         }
         (None, _) if Path::new(&summary.workspace) != plan.workspace => {
             let _ = writeln!(
                 out,
-                "a checkpoint would be taken, and its files go into {}",
+                "a checkpoint would be taken, and its files restored to {}",
                 sanitize(&folder)
             );
         }
@@ -96,13 +104,13 @@ pub(crate) fn render_fork(summary: &Summary, plan: &ForkPlan) -> String {
     if let Some(owner) = &plan.held_by {
         let _ = writeln!(
             out,
-            "process {} on {} is at work there: this would be refused",
+            "process {} on {} is working there: this would be refused",
             owner.pid,
             sanitize(&owner.host)
         );
     }
     if plan.steps.is_empty() {
-        out.push_str("no step is in the middle of anything; the next one begins\n");
+        out.push_str("no step is in progress; the next one starts\n");
     }
     for step in &plan.steps {
         render_step(&mut out, step);
@@ -119,17 +127,18 @@ fn render_step(out: &mut String, step: &StepPlan) {
         sanitize(&step.agent)
     );
     match &step.continuation {
-        Continuation::Restart => out.push_str("asked again from the beginning\n"),
-        Continuation::Journal => out.push_str(
-            "goes on from the journal; at most the model call that was in flight is made again\n",
-        ),
-        Continuation::AsText => out.push_str("taken over; told what was said and done so far\n"),
+        Continuation::Restart => out.push_str("runs again from the start\n"),
+        Continuation::Journal => out
+            .push_str("continues from the journal; at most the model call in flight is repeated\n"),
+        Continuation::AsText => {
+            out.push_str("taken over; receives what was said and done so far\n")
+        }
         Continuation::CliAgent(climb) => render_strategy(out, climb),
     }
     if let Some(suspension) = &step.suspended {
         let _ = writeln!(
             out,
-            "  {}; `--on-limit ask` asks at once",
+            "  {}; `--on-limit ask` tries immediately",
             timestamp::suspended(suspension)
         );
     }
@@ -144,7 +153,7 @@ fn render_strategy(out: &mut String, climb: &CliAgentPlan) {
     if let Some(before) = &climb.moved_from {
         let _ = writeln!(
             out,
-            "  was about {}: the agent is told that the folder has moved",
+            "  moved from {}: the agent is told that the folder moved",
             sanitize(before)
         );
     }

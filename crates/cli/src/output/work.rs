@@ -41,7 +41,7 @@ fn note(task: &Task) -> String {
         (Status::Done, None) => "nothing to commit",
         (Status::Pending, _) => return String::new(),
         (Status::InProgress, _) => "in progress",
-        (Status::Skipped, _) => "done before",
+        (Status::Skipped, _) => "already done",
         (status, _) => status.as_str(),
     };
     format!(" [{word}]")
@@ -65,7 +65,7 @@ pub(crate) fn shape(plan: &Plan) -> Value {
         "issue": plan.issue,
         "branch": plan.branch,
         "start": plan.start,
-        "settled": plan.is_final,
+        "final": plan.is_final,
         "tasks": plan.tasks.iter().map(task).collect::<Vec<_>>(),
         "current": plan.current,
         "next": plan.next,

@@ -1,4 +1,4 @@
-//! File events through inotify. They are only hints; `segno watch` does not depend on them.
+//! File events through inotify. They are only hints; `segno agents watch` does not depend on them.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;

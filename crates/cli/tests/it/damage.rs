@@ -237,7 +237,7 @@ fn damaged_session_is_reported_as_damaged_not_unknown() {
     assert!(listed.stdout.contains("damaged: "), "{}", listed.stdout);
     assert!(listed.stdout.contains("whole"), "{}", listed.stdout);
     for words in [
-        ["sessions", "show", "wounded"].as_slice(),
+        ["show", "wounded"].as_slice(),
         &["logs", "wounded"],
         &["resume", "wounded"],
     ] {
@@ -277,7 +277,7 @@ fn damaged_session_can_be_trashed_and_deleted() {
     let listed = sandbox.segno(&["sessions", "list"]).expect_success().stdout;
     assert!(listed.contains(&format!("session {id}")), "{listed}");
     sandbox
-        .segno(&["sessions", "delete", &id, "--now", "--yes"])
+        .segno(&["sessions", "delete", &id, "--permanent", "--yes"])
         .expect_success();
     let output = sandbox.segno(&["doctor"]).expect_success();
     assert!(

@@ -41,7 +41,7 @@ until_calls() {
 }
 look() {
   say "$1.list" sessions list
-  say "$1.show" sessions show chain
+  say "$1.show" show chain
   say "$1.logs" logs chain
   say "$1.doctor" doctor
 }

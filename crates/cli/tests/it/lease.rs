@@ -106,7 +106,7 @@ fn exactly_one_of_fifty_concurrent_resumes_runs() {
 
 fn owner(sandbox: &Sandbox) -> Option<u32> {
     let shown = sandbox
-        .segno(&["sessions", "show", "one", "--json"])
+        .segno(&["show", "one", "--json"])
         .expect_success()
         .json();
     u32::try_from(shown[0]["owner"]["pid"].as_u64()?).ok()

@@ -89,7 +89,7 @@ fn repository_of_real_sources_is_restored_exactly() {
     let checkpoint = checkpoint.json().remove(0);
     let id = checkpoint["checkpoint"].as_str().unwrap();
     assert_eq!(
-        checkpoint["left_out"], 0,
+        checkpoint["excluded"], 0,
         "what git tracks is never left out: {checkpoint}"
     );
     let into = work.parent().unwrap().join("elsewhere");

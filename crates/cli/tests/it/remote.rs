@@ -28,7 +28,7 @@ struct RemoteFixture<'a> {
 
 impl<'a> RemoteFixture<'a> {
     fn new(sandbox: &'a Sandbox, host: &str) -> Self {
-        sandbox.configure("[storage]\nurl = \"s3://bucket/team\"\n");
+        sandbox.configure("[remote]\nurl = \"s3://bucket/team\"\n");
         let host = host.to_owned();
         Self { sandbox, host }
     }
@@ -114,15 +114,15 @@ fn a_session_is_rebuilt_from_the_bucket_alone() {
     failed_session(&fixture);
     let before = files(&sandbox);
     let created = fixture.create_checkpoint();
-    assert_eq!(created["sent"], true);
+    assert_eq!(created["pushed"], true);
     wipe(&sandbox);
     let fixture = RemoteFixture::new(&sandbox, &server.host());
     let output = fixture
         .segno(&["checkpoint", "pull", "chain", "--json"])
         .expect_success();
     let lines = output.json();
-    assert_eq!(of_kind(&lines, "session_made").len(), 1, "{lines:?}");
-    assert_eq!(of_kind(&lines, "fetched")[0]["new"], 1);
+    assert_eq!(of_kind(&lines, "session_created").len(), 1, "{lines:?}");
+    assert_eq!(of_kind(&lines, "pulled")[0]["new"], 1);
     // A pulled checkpoint verifies, and restoring it needs `--trust` because it comes from
     // elsewhere.
     fixture
@@ -145,8 +145,8 @@ fn a_session_is_rebuilt_from_the_bucket_alone() {
         .segno(&["checkpoint", "pull", "--all", "--json"])
         .expect_success();
     let lines = again.json();
-    assert_eq!(of_kind(&lines, "fetched")[0]["objects"], 0, "{lines:?}");
-    assert_eq!(of_kind(&lines, "session_stays")[0]["relation"], "ahead");
+    assert_eq!(of_kind(&lines, "pulled")[0]["objects"], 0, "{lines:?}");
+    assert_eq!(of_kind(&lines, "session_exists")[0]["relation"], "ahead");
 }
 
 #[test]
@@ -163,7 +163,9 @@ fn push_sends_only_new_packs_and_workflow_checkpoints() {
         .segno(&["checkpoint", "push", "--all"])
         .expect_success();
     assert!(
-        output.stdout.contains("everything was sent before"),
+        output
+            .stdout
+            .contains("everything is already in the remote"),
         "{}",
         output.stdout
     );
@@ -193,7 +195,7 @@ fn unsent_checkpoint_is_stored_and_sent_with_the_next() {
     let words = ["checkpoint", "create"];
     let output = fixture
         .segno(&words)
-        .refused(12, &["kept here, not sent", "[K0301]", "push --all"]);
+        .refused(12, &["stored here, not pushed", "[K0301]", "push --all"]);
     assert!(
         output.stdout.starts_with("kept chain as "),
         "{}",
@@ -243,11 +245,11 @@ fn pull_keeps_the_local_session_and_reports_a_newer_one() {
         "{}",
         output.stderr
     );
-    assert!(output.stderr.contains("--now"), "{}", output.stderr);
+    assert!(output.stderr.contains("--permanent"), "{}", output.stderr);
     let expected = |status: &str| vec![("chain".to_owned(), status.to_owned())];
     assert_eq!(commands::session_statuses(&sandbox), expected("failed"));
     fixture
-        .segno(&["sessions", "delete", "chain", "--now", "--yes"])
+        .segno(&["sessions", "delete", "chain", "--permanent", "--yes"])
         .expect_success();
     fixture
         .segno(&["checkpoint", "pull", "--all"])
@@ -276,13 +278,13 @@ fn above_mb_keeps_small_checkpoints_local() {
     let server = BucketServer::start();
     let sandbox = sandbox();
     let fixture = RemoteFixture::new(&sandbox, &server.host());
-    sandbox.configure("[storage]\nurl = \"s3://bucket/team\"\nabove_mb = 2\n");
+    sandbox.configure("[remote]\nurl = \"s3://bucket/team\"\nabove_mb = 2\n");
     commands::failing_chain(&sandbox);
     fixture.segno(&["run", "chain.yaml"]).refused(10, &[]);
     let small = fixture.create_checkpoint();
-    assert_eq!(small["sent"], false);
+    assert_eq!(small["pushed"], false);
     sandbox.write("long.txt", &noise(3_000_000));
-    assert_eq!(fixture.create_checkpoint()["sent"], true);
+    assert_eq!(fixture.create_checkpoint()["pushed"], true);
     assert_eq!(fixture.remote_checkpoints().len(), 1);
     fixture
         .segno(&["checkpoint", "push", id(&small)])
@@ -318,7 +320,7 @@ fn killed_push_is_completed_by_the_next() {
             }
         });
         let fixture = RemoteFixture::new(&sandbox, &proxy.host());
-        let url = format!("[storage]\nurl = \"s3://bucket/k{kills}\"\n");
+        let url = format!("[remote]\nurl = \"s3://bucket/k{kills}\"\n");
         sandbox.configure(&url);
         let mut child = fixture
             .command(&["checkpoint", "push", "--all"])
@@ -526,8 +528,8 @@ fn gc_deletes_unreferenced_packs_after_the_grace_period() {
         3,
         "they can be had back"
     );
-    sandbox.configure("[storage]\nurl = \"s3://bucket/team\"\n[trash]\nkeep_days = 0\n");
-    fixture.segno(&["gc"]).expect_success();
+    sandbox.configure("[remote]\nurl = \"s3://bucket/team\"\n[trash]\nkeep_days = 0\n");
+    fixture.segno(&["doctor", "--gc"]).expect_success();
     assert_eq!(
         fixture.remote_checkpoints().len(),
         1,
@@ -535,9 +537,9 @@ fn gc_deletes_unreferenced_packs_after_the_grace_period() {
     );
     let gc = |hours: &str| {
         let output = fixture
-            .segno(&["gc", "--grace-hours", hours, "--json"])
+            .segno(&["doctor", "--gc", "--grace-hours", hours, "--json"])
             .expect_success();
-        output.json().remove(0)["storage"].clone()
+        output.json().remove(0)["remote"].clone()
     };
     assert_eq!(gc("24")["deleted"], 0);
     assert!(gc("24")["waiting"].as_u64().unwrap() > 0);
@@ -565,7 +567,7 @@ fn push_rescues_parts_that_gc_marked_for_deletion() {
     server.delete(&announcement);
     let gc = |hours: &str| {
         fixture
-            .segno(&["gc", "--grace-hours", hours])
+            .segno(&["doctor", "--gc", "--grace-hours", hours])
             .expect_success()
     };
     gc("24");
@@ -607,7 +609,9 @@ fn push_resends_parts_that_gc_deleted_meanwhile() {
     });
     let direct = RemoteFixture::new(&sandbox, &server.host());
     for _ in 0..2 {
-        direct.segno(&["gc", "--grace-hours", "0"]).expect_success();
+        direct
+            .segno(&["doctor", "--gc", "--grace-hours", "0"])
+            .expect_success();
     }
     assert!(server.names("team/packs/").is_empty());
     go.send(()).unwrap();
@@ -633,7 +637,7 @@ fn unreadable_announcement_stops_gc() {
     for _ in 0..2 {
         let name = announcement.strip_prefix("team/").unwrap();
         fixture
-            .segno(&["gc", "--grace-hours", "0"])
+            .segno(&["doctor", "--gc", "--grace-hours", "0"])
             .refused(23, &[name, "[K0305]"]);
     }
     assert_eq!(server.names("team/").len(), before);
@@ -641,7 +645,7 @@ fn unreadable_announcement_stops_gc() {
         .segno(&["checkpoint", "push", id(&created)])
         .expect_success();
     fixture
-        .segno(&["gc", "--grace-hours", "0"])
+        .segno(&["doctor", "--gc", "--grace-hours", "0"])
         .expect_success();
     assert_complete(&fixture, &server, "team");
 }
@@ -663,33 +667,33 @@ fn every_remote_error_is_reported() {
         "{}",
         output.stdout
     );
-    let output = fixture.segno(&["doctor", "--storage"]).expect_success();
+    let output = fixture.segno(&["doctor", "--remote"]).expect_success();
     assert!(
         output
             .stdout
-            .contains("the storage answers, and has 0 checkpoints"),
+            .contains("the remote responds, and has 0 checkpoints"),
         "{}",
         output.stdout
     );
     fixture
         .segno(&["checkpoint", "pull", "report"])
         .refused(17, &["`report`", "[K0310]", "--remote"]);
-    sandbox.configure("[storage]\nurl = \"s3://nowhere\"\n");
+    sandbox.configure("[remote]\nurl = \"s3://nowhere\"\n");
     fixture
         .segno(&words)
         .refused(17, &["s3://nowhere does not exist", "[K0303]"]);
-    sandbox.configure("[storage]\nurl = \"file:///not/there\"\n");
+    sandbox.configure("[remote]\nurl = \"file:///not/there\"\n");
     fixture
         .segno(&words)
         .refused(17, &["[K0303]", "mkdir -m 700 /not/there"]);
-    sandbox.configure("[storage]\nurl = \"https://a.b/c\"\n");
+    sandbox.configure("[remote]\nurl = \"https://a.b/c\"\n");
     fixture
         .segno(&words)
         .refused(2, &["is not the URL of a remote", "[K0306]"]);
-    sandbox.configure("[storage]\nurl = 7\n");
+    sandbox.configure("[remote]\nurl = 7\n");
     fixture
         .segno(&words)
-        .refused(2, &["`storage.url` must be a text", "[C0102]"]);
+        .refused(2, &["`remote.url` must be a string", "[C0102]"]);
     let strict = BucketServer::requiring_known_keys();
     let fixture = RemoteFixture::new(&sandbox, &strict.host());
     let output = fixture
@@ -704,7 +708,7 @@ fn folder_works_as_a_remote() {
     let share = sandbox.work().parent().unwrap().join("share");
     fs::create_dir(&share).unwrap();
     let fixture = RemoteFixture::new(&sandbox, "");
-    let url = format!("[storage]\nurl = \"file://{}\"\n", share.display());
+    let url = format!("[remote]\nurl = \"file://{}\"\n", share.display());
     sandbox.configure(&url);
     failed_session(&fixture);
     let before = files(&sandbox);
@@ -733,10 +737,10 @@ fn encrypted_remote_is_readable_only_with_the_key() {
     let server = BucketServer::start();
     let sandbox = sandbox();
     let key = sandbox.work().parent().unwrap().join("the key");
-    let words = ["key", "new", key.to_str().unwrap()];
+    let words = ["config", "key", "new", key.to_str().unwrap()];
     sandbox.segno(&words).expect_success();
     let fixture = RemoteFixture::new(&sandbox, &server.host());
-    let remote = "[storage]\nurl = \"s3://bucket/team\"\n";
+    let remote = "[remote]\nurl = \"s3://bucket/team\"\n";
     let with_key = format!("{remote}[encryption]\nkey_file = {:?}\n", key.display());
     sandbox.configure(&with_key);
     sandbox.write("nobody-should-see-this-name.txt", "nor this text\n");

@@ -1,4 +1,4 @@
-//! Tests of `segno import`, which turns conversations that CLI agents started on their own into
+//! Tests of `segno agents import`, which turns conversations that CLI agents started on their own into
 //! sessions. They use the real binary with the real Claude Code and the real Codex, and hand-made
 //! transcripts with awkward content.
 
@@ -61,7 +61,7 @@ impl Fixture {
     }
 
     fn import(&self, words: &[&str]) -> ProcessOutput {
-        self.segno(&[&["import", self.agent.cli_name()], words].concat())
+        self.segno(&[&["agents", "import", self.agent.cli_name()], words].concat())
     }
 
     /// Asserts that the files are those of an undisturbed run and that the model received the whole
@@ -116,12 +116,10 @@ fn imported_conversation_resumes_natively() {
             .json()
             .remove(0);
         assert_eq!(imported["outcome"], "new", "{imported}");
-        assert_eq!(imported["native"], fixture.id, "{imported}");
+        assert_eq!(imported["conversation"], fixture.id, "{imported}");
         assert_eq!(imported["damage"], json!([]), "{imported}");
         let session = imported["session"].as_str().unwrap();
-        let shown = fixture
-            .segno(&["sessions", "show", session, "--json"])
-            .expect_success();
+        let shown = fixture.segno(&["show", session, "--json"]).expect_success();
         let shown = shown.json().remove(0);
         assert_eq!(shown["session_kind"], "agent", "{shown}");
         assert_eq!(shown["status"], "paused", "{shown}");
@@ -143,7 +141,7 @@ fn imported_conversation_resumes_natively() {
             .expect_success()
             .json()
             .remove(0);
-        assert_eq!(left["outcome"], "left", "{left}");
+        assert_eq!(left["outcome"], "skipped", "{left}");
     }
 }
 
@@ -159,7 +157,7 @@ fn deleted_transcript_is_restored_from_the_imported_copy() {
         let session = imported[0]["session"].as_str().unwrap();
         fs::remove_file(&record).unwrap();
         fixture
-            .segno(&["gc", "--grace-hours", "0"])
+            .segno(&["doctor", "--gc", "--grace-hours", "0"])
             .expect_success();
         let resumed = fixture.segno(&["resume", session]).expect_success();
         let strategy = fixture.conversations(session).pop().unwrap().1;
@@ -187,7 +185,15 @@ fn copied_transcript_resumes_on_another_machine() {
         let run = |words: &[&str]| run_to_end(fixture.command_on(&there, words)).expect_success();
         let (from, into) = (copy.to_str().unwrap(), there.work());
         let into = into.to_str().unwrap();
-        let output = run(&["import", agent.cli_name(), from, "--folder", into, "--json"]);
+        let output = run(&[
+            "agents",
+            "import",
+            agent.cli_name(),
+            from,
+            "--folder",
+            into,
+            "--json",
+        ]);
         let session = output.json()[0]["session"].as_str().unwrap().to_owned();
         run(&["resume", &session]);
         fixture.assert_done(&there.work());
@@ -211,7 +217,7 @@ fn fork_of_an_import_gets_its_own_conversation() {
             .remove(0);
         let session = imported["session"].as_str().unwrap();
         fixture
-            .segno(&["sessions", "fork", session, "--name", "other"])
+            .segno(&["fork", session, "--name", "other"])
             .expect_success();
         let record = agent
             .transcript_path(&fixture.agent_sandbox, &fixture.id)
@@ -311,7 +317,7 @@ impl Forged {
 
     fn import(&self) -> Value {
         let output = self
-            .segno(&["import", "claude", "--all", "--json"])
+            .segno(&["agents", "import", "claude", "--all", "--json"])
             .expect_success();
         let mut lines = output.json();
         assert_eq!(lines.len(), 1, "{lines:?}");
@@ -332,7 +338,7 @@ impl Forged {
     }
 
     fn shown(&self) -> Value {
-        let output = self.segno(&["sessions", "show", "Tell-me", "--json"]);
+        let output = self.segno(&["show", "Tell-me", "--json"]);
         output.expect_success().json().remove(0)
     }
 }
@@ -345,12 +351,12 @@ fn import_appends_only_new_messages() {
     assert_eq!(forged.shown()["usage"]["output_tokens"], 14);
     forged.append_turns(4..6);
     let dry = forged
-        .segno(&["import", "claude", ID, "--dry-run"])
+        .segno(&["agents", "import", "claude", ID, "--dry-run"])
         .expect_success();
     assert!(dry.stdout.contains("would bring up to date"), "{dry:?}");
     let updated = forged.import();
     assert_eq!(
-        (&updated["outcome"], &updated["entries"]),
+        (&updated["outcome"], &updated["items"]),
         (&json!("updated"), &json!(2))
     );
     assert_eq!(forged.import()["outcome"], "unchanged");
@@ -366,7 +372,7 @@ fn import_appends_only_new_messages() {
     let text = fs::read_to_string(&forged.file).unwrap();
     fs::write(&forged.file, text.replace("root", "boot")).unwrap();
     let left = forged.import();
-    assert_eq!(left["outcome"], "left", "{left}");
+    assert_eq!(left["outcome"], "skipped", "{left}");
     assert!(
         left["reason"].as_str().unwrap().contains("changed"),
         "{left}"
@@ -399,10 +405,10 @@ fn damaged_transcript_is_imported_as_far_as_readable() {
         damage[1].as_str().unwrap().contains("line is incomplete"),
         "{imported}"
     );
-    assert_eq!(imported["entries"], 6);
+    assert_eq!(imported["items"], 6);
     // The torn line was only half written; its rest follows.
     forged.append(&torn[40..]);
-    assert_eq!(forged.import()["entries"], 1);
+    assert_eq!(forged.import()["items"], 1);
     assert_eq!(forged.messages().len(), 7);
 }
 
@@ -417,7 +423,7 @@ fn unreadable_transcript_does_not_block_the_others() {
     .unwrap();
     fs::write(beside("5e550000-0000-4000-8000-00000000000c"), "").unwrap();
     fs::write(beside("agent-1234"), forged.line(0)).unwrap();
-    let output = forged.segno(&["import", "claude", "--all", "--json"]);
+    let output = forged.segno(&["agents", "import", "claude", "--all", "--json"]);
     assert_eq!(output.code(), 12, "{output:?}");
     let lines = output.json();
     let outcomes: Vec<_> = lines.iter().map(|line| line["outcome"].clone()).collect();
@@ -428,14 +434,14 @@ fn unreadable_transcript_does_not_block_the_others() {
     );
     let problem = lines[1]["problem"].as_str().unwrap();
     assert!(problem.contains("no record can be read"), "{problem}");
-    let output = forged.segno(&["import", "claude", "none-such", "--json"]);
+    let output = forged.segno(&["agents", "import", "claude", "none-such", "--json"]);
     assert_eq!(output.code(), 2, "{output:?}");
 }
 
 #[test]
 fn concurrent_imports_create_one_session() {
     let forged = Forged::new();
-    let words = ["import", "claude", ID, "--json"];
+    let words = ["agents", "import", "claude", ID, "--json"];
     let start = || {
         let mut command = forged.command(&words);
         command.stdout(std::process::Stdio::piped());
@@ -469,7 +475,7 @@ fn transcript_copy_lives_as_long_as_its_session() {
             head.set_modified(old).unwrap();
         }
         let output = forged
-            .segno(&["gc", "--grace-hours", "0", "--json"])
+            .segno(&["doctor", "--gc", "--grace-hours", "0", "--json"])
             .expect_success();
         output.json()[0]["snapshots"].as_u64().unwrap()
     };
@@ -503,7 +509,7 @@ fn search_finds_imported_messages_newest_first() {
     let forged = Forged::new();
     forged.import();
     let find = |words: &[&str]| {
-        let output = forged.segno(&[&["sessions", "search"], words, &["--json"]].concat());
+        let output = forged.segno(&[&["search"], words, &["--json"]].concat());
         output.expect_success().json()
     };
     let finds = find(&["TURNIP"]);
@@ -520,9 +526,9 @@ fn search_finds_imported_messages_newest_first() {
         found[1..],
         [
             ("agent", "A turnip is a root, number 3."),
-            ("person", "Tell me of Turnip 2, please."),
+            ("user", "Tell me of Turnip 2, please."),
             ("agent", "A turnip is a root, number 1."),
-            ("person", "Tell me of Turnip 0, please."),
+            ("user", "Tell me of Turnip 0, please."),
         ]
     );
     assert_eq!(found[0].0, "question", "when it was adopted");
@@ -536,23 +542,21 @@ fn search_finds_imported_messages_newest_first() {
     );
     let elsewhere = forged.sandbox.work().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    let mut command = forged.command(&["sessions", "search", "turnip"]);
+    let mut command = forged.command(&["search", "turnip"]);
     command.current_dir(&elsewhere);
     let output = run_to_end(command).expect_success();
     assert!(
-        output.stdout.starts_with("nothing found; `--all`"),
+        output.stdout.starts_with("no matches; `--all`"),
         "{output:?}"
     );
     let conversation = forged.shown()["conversations"][0].clone();
-    assert_eq!(conversation["native"], ID, "{conversation}");
+    assert_eq!(conversation["conversation"], ID, "{conversation}");
     assert_eq!(conversation["context"]["used"], 117, "{conversation}");
     assert_eq!(
-        conversation["last_words"], "A turnip is a root, number 3.",
+        conversation["last_message"], "A turnip is a root, number 3.",
         "{conversation}"
     );
-    let output = forged
-        .segno(&["sessions", "show", "Tell-me"])
-        .expect_success();
+    let output = forged.segno(&["show", "Tell-me"]).expect_success();
     assert!(
         output
             .stdout
@@ -579,7 +583,7 @@ fn killed_import_continues_where_it_stopped() {
     // A run starts with five or six events; the events after them hold messages.
     for kill in 0..3 {
         let before = event_count(&forged);
-        let mut child = forged.command(&["import", "claude", ID]);
+        let mut child = forged.command(&["agents", "import", "claude", ID]);
         let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
         wait_until("something that was said is written down", || {
             event_count(&forged) >= before + 8
@@ -592,7 +596,7 @@ fn killed_import_continues_where_it_stopped() {
         child.wait().unwrap();
     }
     assert_eq!(forged.import()["outcome"], "updated");
-    let found = forged.segno(&["sessions", "search", "turnip", "--limit", "100", "--json"]);
+    let found = forged.segno(&["search", "turnip", "--limit", "100", "--json"]);
     let mut times: Vec<String> = found
         .expect_success()
         .json()
@@ -612,6 +616,6 @@ fn event_count(forged: &Forged) -> u64 {
     let entries = listed
         .json()
         .first()
-        .and_then(|line| line["entries"].as_u64());
+        .and_then(|line| line["items"].as_u64());
     entries.unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! `segno watch` mirrors transcripts while they grow.
+//! `segno agents watch` mirrors transcripts while they grow.
 
 #![expect(
     clippy::disallowed_methods,
@@ -52,7 +52,7 @@ impl Fixture {
     }
 
     fn watch(&self) -> Watcher {
-        Watcher::start(self.command(&["watch", "--json"]))
+        Watcher::start(self.command(&["agents", "watch", "--json"]))
     }
 
     /// Appends a message to a transcript.
@@ -109,7 +109,7 @@ fn id(session: u32) -> String {
     format!("5e550000-0000-4000-8000-{session:012}")
 }
 
-/// A running `segno watch` process.
+/// A running `segno agents watch` process.
 struct Watcher {
     child: Child,
     lines: Receiver<Value>,
@@ -258,15 +258,17 @@ fn watch_once_mirrors_everything_and_exits() {
         fixture.append_message(session, 0, "hello");
     }
     let output = fixture
-        .segno(&["watch", "--once", "--json", "claude"])
+        .segno(&["agents", "watch", "--once", "--json", "claude"])
         .expect_success();
     assert_eq!(output.json().len(), 5, "{}", output.stdout);
     let output = fixture
-        .segno(&["watch", "--once", "--json"])
+        .segno(&["agents", "watch", "--once", "--json"])
         .expect_success();
     assert_eq!(output.stdout, "", "nothing is new");
     fixture.append_message(3, 1, "more");
-    let output = fixture.segno(&["watch", "--once"]).expect_success();
+    let output = fixture
+        .segno(&["agents", "watch", "--once"])
+        .expect_success();
     assert!(
         output.stdout.starts_with("updated ") && output.stdout.contains(&id(3)),
         "{}",
@@ -280,20 +282,22 @@ fn second_watcher_is_refused() {
     let fixture = Fixture::new();
     let watcher = fixture.watch();
     let who = format!("by process {} since ", watcher.child.id());
-    for words in [&["watch"][..], &["watch", "--once"]] {
+    for words in [&["agents", "watch"][..], &["agents", "watch", "--once"]] {
         fixture
             .segno(words)
             .refused(21, &["watched already", &who, "H0103"]);
     }
     watcher.signal(Signal::KILL);
-    fixture.segno(&["watch", "--once"]).expect_success();
+    fixture
+        .segno(&["agents", "watch", "--once"])
+        .expect_success();
 }
 
 #[test]
 fn transcript_reported_by_a_hook_is_mirrored_anywhere() {
     let fixture = Fixture::new();
     fixture
-        .segno(&["hooks", "install", "claude"])
+        .segno(&["agents", "hooks", "install", "claude"])
         .expect_success();
     fixture.append_message(1, 0, "elsewhere");
     let run_hook = |session: u32| {
@@ -318,7 +322,7 @@ fn transcript_reported_by_a_hook_is_mirrored_anywhere() {
     run_hook(1);
     assert_eq!(spool_files(), 1);
     // This watcher watches another folder.
-    let mut command = fixture.sandbox.command(&["watch", "--json"]);
+    let mut command = fixture.sandbox.command(&["agents", "watch", "--json"]);
     command.env("CLAUDE_CONFIG_DIR", fixture.sandbox.work().join("nothing"));
     let watcher = Watcher::start(command);
     watcher.wait_until_mirrored(&fixture.transcript(1));
@@ -343,7 +347,7 @@ fn transcripts_of_real_agents_are_mirrored() {
             );
             command
         };
-        let watcher = Watcher::start(segno(&["watch", "--json"]));
+        let watcher = Watcher::start(segno(&["agents", "watch", "--json"]));
         let prompt = format!("Do the task. {}", standard().marker());
         let (status, lines) = agent.start(&stage, &prompt).read_to_end();
         assert!(status.success(), "{lines:#?}");

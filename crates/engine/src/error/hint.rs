@@ -18,7 +18,7 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
             Error::Remote(error) => return error.hint(),
             Error::Chat(error) => return error.hint(),
             Error::NoRemote => {
-                "set `url` in section `[storage]` of config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`"
+                "set `url` in section `[remote]` of config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`"
                     .into()
             }
             Error::NotInRemote { .. } => "`segno checkpoint list --remote` lists the checkpoints of the remote".into(),
@@ -54,10 +54,10 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
                 format!("`segno logs -f {name}` follows it, `segno cancel {name}` cancels it")
             }
             Error::SessionEnded { name, .. } => format!(
-                "`segno sessions fork {name}` makes a copy that can be resumed; `segno run` starts a new session"
+                "`segno fork {name}` makes a copy that can be resumed; `segno run` starts a new session"
             ),
             Error::NoSuchStep { name, .. } => {
-                format!("`segno sessions show {name} --all` lists every started step")
+                format!("`segno show {name} --all` lists every started step")
             }
             Error::DeleteWhileRunning { name, .. } => format!("cancel it first: `segno cancel {name}`"),
             Error::InTrash { name, .. } => {
@@ -74,13 +74,13 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
                 ..
             } => match relation {
                 Relation::Behind => format!(
-                    "run `segno sessions delete {session} --now`, then import again: the file has all of its events"
+                    "run `segno sessions delete {session} --permanent`, then import again: the file has all of its events"
                 ),
                 Relation::InTrash => format!(
-                    "run `segno sessions restore {session}`, or `segno sessions delete {session} --now` and import again"
+                    "run `segno sessions restore {session}`, or `segno sessions delete {session} --permanent` and import again"
                 ),
                 Relation::Same | Relation::Ahead => {
-                    format!("nothing needs to be imported; `segno sessions show {name}` shows the session")
+                    format!("nothing needs to be imported; `segno show {name}` shows the session")
                 }
                 Relation::Diverged => return None,
             },
@@ -119,7 +119,7 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
                 format!("choose one with `segno answer {name} --step STEP TEXT`")
             }
             Error::NoOpenQuestion { name, .. } => {
-                format!("`segno sessions show {name}` shows its state")
+                format!("`segno show {name}` shows its state")
             }
             Error::UnusableAnswer { name, .. }
             | Error::TooManyVisits { name, .. }

@@ -140,8 +140,8 @@ impl Fixture {
         })
     }
 
-    fn args(&self, operation: Operation) -> [&'static str; 3] {
-        ["hooks", operation.word(), self.agent.cli_name()]
+    fn args(&self, operation: Operation) -> [&'static str; 4] {
+        ["agents", "hooks", operation.word(), self.agent.cli_name()]
     }
 
     fn text(&self) -> String {

@@ -225,8 +225,8 @@ impl Fixture {
 
     fn args(&self) -> Vec<&'static str> {
         match (self.operation, self.scene.agent) {
-            (Operation::Compose, Agent::Claude) => vec!["handoff", "task", "--to", "codex"],
-            (Operation::Compose, Agent::Codex) => vec!["handoff", "task", "--to", "claude"],
+            (Operation::Compose, Agent::Claude) => vec!["resume", "task", "--agent", "codex"],
+            (Operation::Compose, Agent::Codex) => vec!["resume", "task", "--agent", "claude"],
             _ => vec!["resume", "task"],
         }
     }

@@ -253,7 +253,7 @@ impl Specimen {
         }
         for id in &ids {
             let names = [id, "segno.db", "/heads", "/blobs"];
-            let said = reply_of(run(&["sessions", "show", "--json", id]), &names);
+            let said = reply_of(run(&["show", "--json", id]), &names);
             replies.insert(format!("show {id}"), said);
             let said = reply_of(run(&["logs", "--json", id]), &names);
             replies.insert(format!("logs {id}"), said);

@@ -130,13 +130,13 @@ async fn find_existing(args: &Args, env: &Env) -> Result<Option<Summary>, Failur
 /// Clears the conversation of an existing chat.
 async fn clear_conversation(args: &Args, env: &Env) -> Result<(), Failure> {
     let Some(summary) = find_existing(args, env).await? else {
-        let hint = "`--session NAME` or `--continue` says which chat is meant".to_owned();
+        let hint = "select one with `--session NAME` or `--continue`".to_owned();
         return Err(Failure::usage("`--clear` needs a chat", Some(hint)));
     };
     let view = Arc::new(View::new(env, view::Verbosity::Notices));
-    chat::clear(env, &summary, "the person", Audience::Absent, view).await?;
+    chat::clear(env, &summary, "user", Audience::Absent, view).await?;
     stderr_line(&format!(
-        "what was said in {} is forgotten; it stays in the journal",
+        "cleared the conversation of {}; it stays in the journal",
         summary.name
     ));
     Ok(())

@@ -26,13 +26,13 @@ const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 const PROMPT: &str = "> ";
 
 const HELP: &str = "\
-/clear   forget what was said: the agent is told nothing of it any more
-/status  how much was said, and what it took
-/pause   leave, and go on later
-/quit    the same
-/help    this
-Enter sends; Alt-Enter, or a backslash before Enter, begins a line. Ctrl-C stops an answer; at an empty \
-prompt it leaves, as Ctrl-D does.";
+/clear   clear the conversation: the agent no longer receives it
+/status  show the number of messages and the usage
+/pause   leave, to continue later
+/quit    same as /pause
+/help    show this help
+Enter sends; Alt-Enter, or a backslash before Enter, starts a new line. Ctrl-C stops an answer; at an empty \
+prompt it leaves, like Ctrl-D.";
 
 /// The state of an interactive chat.
 struct PromptSession {
@@ -91,7 +91,7 @@ pub(super) async fn run(
         opening,
         summary,
     };
-    stderr_line("`/help` says what can be typed here");
+    stderr_line("`/help` lists the commands");
     Box::pin(session.resume_unfinished(options)).await?;
     loop {
         match session.next_input().await? {
@@ -105,14 +105,14 @@ pub(super) async fn run(
                     "help" => HELP.lines().for_each(stderr_line),
                     "status" => session.status().await?,
                     "clear" => session.clear().await?,
-                    "pause" | "quit" | "exit" => return session.leave("the person").await,
+                    "pause" | "quit" | "exit" => return session.leave("user").await,
                     other => stderr_line(&format!(
-                        "there is no `/{}`; `/help` says what there is",
+                        "there is no command `/{}`; `/help` lists the commands",
                         text::sanitize(other)
                     )),
                 }
             }
-            Next::Leave => return session.leave("the person").await,
+            Next::Leave => return session.leave("user").await,
             Next::End(by) => {
                 session.leave(by).await?;
                 return Ok(ExitCode::from(143));
@@ -143,7 +143,7 @@ impl PromptSession {
         let state = history::load_state(&self.env, summary.id).await?;
         let view = Arc::new(View::new(&self.env, Verbosity::Text));
         if chat::unanswered(&state).is_some() {
-            stderr_line("the last message was not answered to the end; going on with it");
+            stderr_line("the last message was not fully answered; continuing");
         }
         let (stop_token, observer) = (StopToken::default(), Arc::clone(&view));
         let env = self.env.clone();
@@ -179,7 +179,7 @@ impl PromptSession {
                 }),
                 () = &mut idle, if awake => {
                     awake = false;
-                    self.pause("nothing was said").await?;
+                    self.pause("idle timeout").await?;
                 }
                 () = &mut sweep => {
                     // A sweep that fails is repeated later.
@@ -233,16 +233,16 @@ impl PromptSession {
     async fn clear(&mut self) -> Result<(), Failure> {
         if let Some(summary) = &self.summary {
             let observer = Arc::new(View::new(&self.env, Verbosity::Notices));
-            let by = "the person";
+            let by = "user";
             chat::clear(&self.env, summary, by, Audience::Present, observer).await?;
         }
-        stderr_line("forgotten; it stays in the journal");
+        stderr_line("cleared the conversation; it stays in the journal");
         Ok(())
     }
 
     async fn status(&self) -> Result<(), Failure> {
         let Some(summary) = &self.summary else {
-            stderr_line("nothing was said yet");
+            stderr_line("no messages yet");
             return Ok(());
         };
         let state = history::load_state(&self.env, summary.id).await?;
@@ -288,7 +288,7 @@ impl PromptSession {
         self.pause(by).await?;
         if let Some(summary) = &self.summary {
             let name = &summary.name;
-            stderr_line(&format!("`segno chat --session {name}` goes on"));
+            stderr_line(&format!("continue with `segno chat --session {name}`"));
         }
         Ok(ExitCode::SUCCESS)
     }

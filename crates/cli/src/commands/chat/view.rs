@@ -125,8 +125,8 @@ pub(super) fn report_limits(state: &State) {
     };
     if chat.ending == Some(Ending::MaxTurns) {
         stderr_line(&format!(
-            "note: the model answered {}, which is the most within one exchange; say `go on` to let it go on",
-            text::count(chat.max_turns.into(), "time")
+            "note: the model reached the limit of {} in one exchange; send `continue` to let it continue",
+            text::count(chat.max_turns.into(), "turn")
         ));
     }
 }

@@ -44,27 +44,27 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let progress = progress(&env, "reading");
     let taken = checkpoint::create(&env, &summary, Trigger::Manual, args.note, &progress).await?;
     drop(progress);
-    let progress = super::progress(&env, "sending");
+    let progress = super::progress(&env, "pushing");
     let sent = remote::push_pending(&env, summary.id, &progress).await;
     drop(progress);
     let captured = &taken.captured;
     if args.json {
         let list = |left: &[OmittedPath]| -> Vec<_> {
-            let shape = |left: &OmittedPath| json!({"path": left.path, "why": left.reason});
+            let shape = |left: &OmittedPath| json!({"path": left.path, "reason": left.reason});
             left.iter().map(shape).collect()
         };
         let mut shape = shape("checkpoint_taken", &taken.manifest);
         shape["written"] = json!(captured.written);
         shape["unstable_files"] = json!(captured.unstable);
         shape["skipped_files"] = json!(list(&captured.skipped));
-        shape["left_out_files"] = json!(list(&captured.excluded));
-        shape["sent"] = json!(contains(&sent, taken.manifest.id));
+        shape["excluded_files"] = json!(list(&captured.excluded));
+        shape["pushed"] = json!(contains(&sent, taken.manifest.id));
         json_line(&shape);
         return exit_code(sent);
     }
     for (what, left) in [
         ("could not be read", &captured.skipped),
-        ("was left out", &captured.excluded),
+        ("was excluded", &captured.excluded),
     ] {
         for one in left.iter().take(MAX_NAMED) {
             stderr_line(&format!(
@@ -75,28 +75,28 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         }
         if left.len() > MAX_NAMED {
             stderr_line(&format!(
-                "note: {} more; `--json` names them all",
+                "note: {} more; `--json` lists all",
                 left.len() - MAX_NAMED
             ));
         }
     }
     for path in captured.unstable.iter().take(MAX_NAMED) {
         stderr_line(&format!(
-            "note: {} changed while it was read, and may be kept half-way",
+            "note: {} changed while it was read, and may be inconsistent",
             text::sanitize(path)
         ));
     }
     stdout_line(&format!(
-        "kept {} as {}: {}, {} ({} new)",
-        summary.name,
+        "created checkpoint {} of {}: {}, {} ({} new)",
         taken.manifest.id,
+        summary.name,
         text::count(captured.files, "file"),
         bytes(captured.bytes),
         bytes(captured.written)
     ));
     if captured.written > LARGE {
         stderr_line(&format!(
-            "hint: {} are new; what can be made again need not be kept: `segno checkpoint show {}`",
+            "hint: {} are new; `checkpoints.exclude` in config.toml excludes regenerable files; see `segno checkpoint show {}`",
             bytes(captured.written),
             taken.manifest.id
         ));
@@ -116,6 +116,6 @@ fn contains(sent: &Result<Vec<Pushed>, Error>, checkpoint: CheckpointId) -> bool
 fn exit_code(sent: Result<Vec<Pushed>, Error>) -> Result<ExitCode, Failure> {
     match sent {
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::from(error).with_prefix("kept here, not sent")),
+        Err(error) => Err(Failure::from(error).with_prefix("stored here, not pushed")),
     }
 }

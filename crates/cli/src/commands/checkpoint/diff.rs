@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         } in &said.notes
         {
             let (word, _) = change_word(*sort);
-            json_line(&json!({"v": 1, "kind": "memo", "change": word, "id": id, "memo": note}));
+            json_line(&json!({"v": 1, "kind": "note", "change": word, "id": id, "note": note}));
         }
         json_line(&json!({
             "v": 1,
@@ -105,7 +105,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 .iter()
                 .for_each(|path| stdout_line(&format!("[ ] {path}")));
         }
-        None => stderr_line("what was noted and done is not compared: a journal is not here"),
+        None => stderr_line("notes and steps are not compared: a journal is missing"),
     }
     let spent = match progress::spent(&found.usage).as_str() {
         "" => String::new(),
@@ -139,7 +139,7 @@ async fn print_patch(
         after = as_text(checkpoint::read_file(env, to, &change.path).await);
     }
     let (Some(before), Some(after)) = (before, after) else {
-        stdout_line(&format!("{path}: no text, or too long to be compared"));
+        stdout_line(&format!("{path}: binary, or too long to compare"));
         return Ok(());
     };
     let compared = similar::TextDiff::from_lines(&before, &after);

@@ -45,12 +45,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let folder = exported.folder.display().to_string();
     let total: u64 = exported.files.values().sum();
     if !exported.has_session {
-        stderr_line("note: its session is not here; the folder has only the files");
+        stderr_line("note: its session does not exist here; the folder contains only the files");
     }
     for folder in &exported.excluded_git_folders {
         let folder = text::sanitize(folder);
         stderr_line(&format!(
-            "note: the git folder {folder} lies outside of the workspace, and is not in it"
+            "note: excluded the git folder {folder}: it is outside of the workspace"
         ));
     }
     if args.json {
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             "files": exported.files,
             "bytes": total,
             "has_session": exported.has_session,
-            "without": exported.excluded_git_folders,
+            "excluded_git_folders": exported.excluded_git_folders,
         }));
         return Ok(ExitCode::SUCCESS);
     }

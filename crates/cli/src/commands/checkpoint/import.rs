@@ -65,12 +65,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let manifest = &imported.manifest;
     if !Path::new(&manifest.workspace).is_dir() {
         stderr_line(&text::sanitize(&format!(
-            "note: its folder {} is not on this machine; `restore --into FOLDER` names another",
+            "note: its folder {} does not exist here; `segno checkpoint restore --into FOLDER` restores elsewhere",
             manifest.workspace
         )));
     }
     let verb = match (args.dry_run, imported.outcome) {
-        (_, CheckpointOutcome::Existing) => "is here already:",
+        (_, CheckpointOutcome::Existing) => "already exists here:",
         (true, _) => "would be imported:",
         (false, _) => "imported:",
     };
@@ -81,7 +81,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         bytes(imported.captured.bytes)
     ));
     if let CheckpointOutcome::Renamed(was) = imported.outcome {
-        stdout_line(&format!("another checkpoint here is called {was}"));
+        stdout_line(&format!(
+            "renamed: another checkpoint here has the id {was}"
+        ));
     }
     stdout_line(&describe_session(&imported));
     Ok(ExitCode::SUCCESS)
@@ -91,13 +93,11 @@ fn describe_session(imported: &Imported) -> String {
     let id = imported.manifest.session;
     match &imported.session {
         SessionOutcome::Created(Some(came)) => {
-            format!("its session came along as {} ({})", came.name, came.status)
+            format!("imported its session as {} ({})", came.name, came.status)
         }
-        SessionOutcome::Created(None) => format!("its session {id} would come along"),
-        SessionOutcome::Existing => format!("its session {id} is here already"),
-        SessionOutcome::Missing => {
-            "its session did not come along: only the files are here".to_owned()
-        }
+        SessionOutcome::Created(None) => format!("would import its session {id}"),
+        SessionOutcome::Existing => format!("its session {id} already exists here"),
+        SessionOutcome::Missing => "its session is missing: only the files are here".to_owned(),
     }
 }
 
@@ -110,18 +110,18 @@ fn answer(imported: &Imported, dry: bool) -> serde_json::Value {
     let mut answer = shape(kind, &imported.manifest);
     answer["origin"] = json!(imported.manifest.origin);
     answer["missing"] = json!(imported.missing);
-    answer["standing"] = json!(match imported.outcome {
+    answer["outcome"] = json!(match imported.outcome {
         CheckpointOutcome::New => "new",
-        CheckpointOutcome::Existing => "known",
+        CheckpointOutcome::Existing => "existing",
         CheckpointOutcome::Renamed(_) => "renamed",
     });
-    answer["was"] = match imported.outcome {
+    answer["renamed_from"] = match imported.outcome {
         CheckpointOutcome::Renamed(was) => json!(was),
         _ => json!(null),
     };
-    answer["session_came"] = json!(match imported.session {
+    answer["session_outcome"] = json!(match imported.session {
         SessionOutcome::Created(_) => "new",
-        SessionOutcome::Existing => "known",
+        SessionOutcome::Existing => "existing",
         SessionOutcome::Missing => "missing",
     });
     answer

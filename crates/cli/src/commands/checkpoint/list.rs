@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     if rows.is_empty() {
         stdout_line(if args.pruned {
-            "none was let go of lately"
+            "no pruned checkpoints"
         } else {
             "no checkpoints; `segno checkpoint create` takes one"
         });

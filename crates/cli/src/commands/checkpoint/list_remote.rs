@@ -36,17 +36,17 @@ pub(super) async fn list(
     }
     if json {
         for announcement in &announcements {
-            let mut shape = shape("checkpoint_stored", &announcement.checkpoint);
+            let mut shape = shape("remote_checkpoint", &announcement.checkpoint);
             shape["name"] = json!(announcement.name);
             shape["objects"] = json!(announcement.parts.len());
-            shape["stored_bytes"] = json!(announcement.bytes());
-            shape["here"] = json!(here.contains(&announcement.checkpoint.id));
+            shape["remote_bytes"] = json!(announcement.bytes());
+            shape["local"] = json!(here.contains(&announcement.checkpoint.id));
             json_line(&shape);
         }
         return Ok(ExitCode::SUCCESS);
     }
     if announcements.is_empty() {
-        stdout_line("no checkpoints there; `segno checkpoint push` sends some");
+        stdout_line("no checkpoints in the remote; `segno checkpoint push` pushes some");
         return Ok(ExitCode::SUCCESS);
     }
     let row = |announcement: &Announcement| {
@@ -73,7 +73,7 @@ pub(super) async fn list(
     };
     let rows: Vec<_> = announcements.iter().map(row).collect();
     let head = [
-        "ID", "SESSION", "TRIGGER", "TAKEN", "FILES", "STORED", "HERE", "NOTE",
+        "ID", "SESSION", "TRIGGER", "TAKEN", "FILES", "SIZE", "LOCAL", "NOTE",
     ];
     table::table(&head, &rows, columns())
         .iter()

@@ -124,7 +124,7 @@ fn shape(kind: &str, manifest: &Manifest) -> Value {
         "at": manifest.at.to_string(),
         "host": manifest.host,
         "parent": manifest.parent,
-        "entry": manifest.journal.seq,
+        "seq": manifest.journal.seq,
         "status": manifest.status,
         "steps_finished": manifest.finished,
         "usage": shapes::usage(&manifest.usage),
@@ -134,7 +134,7 @@ fn shape(kind: &str, manifest: &Manifest) -> Value {
         "bytes": manifest.files.bytes,
         "unstable": manifest.files.unstable,
         "skipped": manifest.files.skipped,
-        "left_out": manifest.files.excluded,
+        "excluded": manifest.files.excluded,
         "verified": manifest.verified.map(|at| at.to_string()),
     })
 }

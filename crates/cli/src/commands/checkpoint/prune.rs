@@ -17,7 +17,7 @@ use crate::output::{json_line, stdout_line, text};
 ///
 /// The newest checkpoint of a session is always kept, and so are those of how it ended (`complete`)
 /// and how it failed (`error`). `--undo` restores deleted checkpoints for 7 days (`trash.keep_days`
-/// in config.toml); after that `segno gc` frees their space.
+/// in config.toml); after that `segno doctor --gc` frees their space.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Checkpoints to keep per session [default: 10, or `checkpoints.keep` in config.toml]
@@ -47,12 +47,12 @@ struct Words {
 
 const PRUNE: Words = Words {
     kind: ["pruned", "would_prune"],
-    verb: ["let go of", "would let go of"],
-    after: "; `--undo` has them back",
+    verb: ["pruned", "would prune"],
+    after: "; `--undo` restores them",
 };
 const UNDO: Words = Words {
     kind: ["restored_checkpoint", "would_restore_checkpoint"],
-    verb: ["had back", "would have back"],
+    verb: ["restored", "would restore"],
     after: "",
 };
 
@@ -115,7 +115,7 @@ fn print_result(args: &Args, words: &Words, found: &[Manifest], all: usize) {
             all - found.len()
         };
         json_line(
-            &json!({"v": 1, "kind": "prune", "checkpoints": found.len(), "left": left, "dry_run": args.dry_run}),
+            &json!({"v": 1, "kind": "prune", "checkpoints": found.len(), "remaining": left, "dry_run": args.dry_run}),
         );
         return;
     }

@@ -30,12 +30,12 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let progress = progress(&env, "fetching");
+    let progress = progress(&env, "pulling");
     let pulled = remote::pull(&env, args.what.as_deref(), &progress).await?;
     drop(progress);
     if args.json {
         for manifest in &pulled.checkpoints {
-            json_line(&shape("checkpoint_fetched", manifest));
+            json_line(&shape("checkpoint_pulled", manifest));
         }
         pulled
             .sessions
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             .for_each(|one| json_line(&arrival_json(one)));
         json_line(&json!({
             "v": 1,
-            "kind": "fetched",
+            "kind": "pulled",
             "checkpoints": pulled.checkpoints.len(),
             "new": pulled.new,
             "objects": pulled.fetched,
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     pulled.sessions.iter().for_each(print_arrival);
     stdout_line(&format!(
-        "fetched {}, {} of them new: {}, {}",
+        "pulled {}, {} of them new: {}, {}",
         text::count(pulled.checkpoints.len() as u64, "checkpoint"),
         text::number(pulled.new),
         text::count(pulled.fetched, "object"),
@@ -76,7 +76,7 @@ fn relation_word(relation: Relation) -> &'static str {
         Relation::Same => "same",
         Relation::Behind => "behind",
         Relation::Ahead => "ahead",
-        Relation::Diverged => "apart",
+        Relation::Diverged => "diverged",
         Relation::InTrash => "in_trash",
     }
 }
@@ -85,19 +85,19 @@ fn arrival_json(arrival: &PulledSession) -> Value {
     match arrival {
         PulledSession::Created(made) => json!({
             "v": 1,
-            "kind": "session_made",
+            "kind": "session_created",
             "session": made.session,
             "name": made.name,
             "status": made.status,
             "workspace": made.workspace,
-            "entries": made.records,
+            "events": made.records,
         }),
         PulledSession::Existing {
             checkpoint,
             relation,
         } => json!({
             "v": 1,
-            "kind": "session_stays",
+            "kind": "session_exists",
             "session": checkpoint.session,
             "relation": relation_word(*relation),
         }),
@@ -112,7 +112,7 @@ fn arrival_json(arrival: &PulledSession) -> Value {
 fn print_arrival(arrival: &PulledSession) {
     match arrival {
         PulledSession::Created(made) => stdout_line(&format!(
-            "made session {} ({}), {}: {} journal entries; it works in {}",
+            "created session {} ({}), {}: {} events; its folder is {}",
             made.name,
             made.session,
             made.status,
@@ -127,18 +127,16 @@ fn print_arrival(arrival: &PulledSession) {
             let why = match relation {
                 Relation::Same | Relation::Ahead => return,
                 Relation::Behind => format!(
-                    "is here and ends before entry {}; to have it as it was sent, `segno sessions delete {session} --now`, and pull again",
+                    "exists here and ends before event {}; to replace it, run `segno sessions delete {session} --permanent` and pull again",
                     checkpoint.journal.seq
                 ),
-                Relation::Diverged => {
-                    "is here, and went another way than the one that was sent".to_owned()
-                }
+                Relation::Diverged => "exists here and has diverged from the pushed one".to_owned(),
                 Relation::InTrash => format!("is in the trash: `segno sessions restore {session}`"),
             };
-            stderr_line(&format!("note: session {session} stays as it is: it {why}"));
+            stderr_line(&format!("note: session {session} is unchanged: it {why}"));
         }
         PulledSession::Absent(manifest) => stderr_line(&format!(
-            "note: session {} was not sent along; its files can be restored",
+            "note: session {} was not pushed; its files can be restored",
             manifest.session
         )),
     }

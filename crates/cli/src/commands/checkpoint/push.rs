@@ -11,16 +11,16 @@ use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::output::{json_line, stdout_line, text};
 
-/// Push checkpoints to the remote (`storage.url` in config.toml).
+/// Push checkpoints to the remote (`remote.url` in config.toml).
 ///
 /// Only missing data is sent. An interrupted push continues where it stopped, and a checkpoint is
 /// listed in the remote only after all of its data has arrived.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Checkpoint id, or a unique prefix or suffix of it [default: all unsent checkpoints of the
+    /// Checkpoint id, or a unique prefix or suffix of it [default: all unpushed checkpoints of the
     /// newest session in this folder]
     checkpoint: Option<String>,
-    /// Push all unsent checkpoints
+    /// Push all unpushed checkpoints
     #[arg(short, long, conflicts_with = "checkpoint")]
     all: bool,
     /// Print JSON, one checkpoint per line
@@ -33,11 +33,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let pushed = send(args, &env).await?;
     if args.json {
         for one in &pushed {
-            let mut shape = shape("checkpoint_sent", &one.manifest);
+            let mut shape = shape("checkpoint_pushed", &one.manifest);
             shape["objects"] = json!(one.parts);
-            shape["stored_bytes"] = json!(one.bytes);
-            shape["sent_objects"] = json!(one.sent);
-            shape["sent_bytes"] = json!(one.sent_bytes);
+            shape["remote_bytes"] = json!(one.bytes);
+            shape["pushed_objects"] = json!(one.sent);
+            shape["pushed_bytes"] = json!(one.sent_bytes);
             json_line(&shape);
         }
         return Ok(ExitCode::SUCCESS);
@@ -46,13 +46,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         stdout_line(&describe_push(one));
     }
     if pushed.is_empty() {
-        stdout_line("everything was sent before");
+        stdout_line("everything is already in the remote");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn send(args: &Args, env: &Env) -> Result<Vec<Pushed>, Failure> {
-    let progress = progress(env, "sending");
+    let progress = progress(env, "pushing");
     if let Some(reference) = &args.checkpoint {
         let manifest = checkpoint::find(env, reference).await?;
         return Ok(vec![remote::push(env, &manifest, &progress).await?]);
@@ -68,9 +68,9 @@ async fn send(args: &Args, env: &Env) -> Result<Vec<Pushed>, Failure> {
 /// Describes a push in one line.
 pub(super) fn describe_push(pushed: &Pushed) -> String {
     match pushed.sent {
-        0 => format!("{} is there already", pushed.manifest.id),
+        0 => format!("{} is already in the remote", pushed.manifest.id),
         sent => format!(
-            "sent {}: {} of {}, {}",
+            "pushed {}: {} of {}, {}",
             pushed.manifest.id,
             text::number(sent),
             text::count(pushed.parts, "object"),

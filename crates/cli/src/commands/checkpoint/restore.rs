@@ -64,14 +64,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             "bytes": restored.bytes,
             "unchanged": restored.unchanged,
             "removed": restored.removed,
-            "set_aside": restored.disarmed,
+            "disarmed": restored.disarmed,
             "rescue": returned.rescue.map(|rescue| rescue.id),
         }));
         return Ok(ExitCode::SUCCESS);
     }
     if manifest.files.unstable > 0 {
         stderr_line(&format!(
-            "note: {} changed while they were kept, and may be half-way",
+            "note: {} changed while they were read, and may be inconsistent",
             text::count(manifest.files.unstable, "file")
         ));
     }
@@ -79,17 +79,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         stderr_line(&format!("  removed {}", text::sanitize(path)));
     }
     for path in &restored.disarmed {
-        stderr_line(&format!("  set aside {}", text::sanitize(path)));
+        stderr_line(&format!("  disarmed {}", text::sanitize(path)));
     }
     if !restored.disarmed.is_empty() {
         stderr_line(
-            "note: these could start programs, and come from elsewhere: they have `.segno-inert` behind \
-             their names. Read them; `--trust` brings them back as they were",
+            "note: these files come from elsewhere and could start programs, so they have the suffix \
+             `.segno-inert`. Review them; `--trust` restores them unchanged",
         );
     }
     let verb = if args.dry_run { "would write" } else { "wrote" };
     stdout_line(&format!(
-        "{verb} {} ({}) into {}; {} were as they should be",
+        "{verb} {} ({}) into {}; {} unchanged",
         text::count(restored.written, "file"),
         bytes(restored.bytes),
         text::sanitize(&returned.folder.display().to_string()),
@@ -97,7 +97,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     ));
     if let Some(rescue) = returned.rescue {
         stdout_line(&format!(
-            "`segno checkpoint restore {}` brings back what was there before",
+            "`segno checkpoint restore {}` restores the previous files",
             rescue.id
         ));
     }

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     }
     let session = match sessions::find(&env, &manifest.session.to_string()).await {
         Ok(summary) => format!("{} ({})", summary.name, summary.id),
-        Err(_) => format!("{}, which is not here", manifest.session),
+        Err(_) => format!("{}, which does not exist here", manifest.session),
     };
     let files = &manifest.files;
     let taken = if size.is_some() { "" } else { " (damaged)" };
@@ -51,9 +51,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             format!("{}, {} on {}", manifest.at, manifest.trigger, manifest.host),
         ),
         (
-            "stood",
+            "state",
             format!(
-                "{}, entry {} of run {}",
+                "{}, event {} of run {}",
                 manifest.status, manifest.journal.seq, manifest.journal.run
             ),
         ),
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     for (name, count) in [
         ("unstable", files.unstable),
         ("skipped", files.skipped),
-        ("left out", files.excluded),
+        ("excluded", files.excluded),
     ] {
         if count > 0 {
             lines.push((name, text::number(count)));
@@ -148,7 +148,7 @@ fn describe_repository(repository: &Repository) -> String {
     facts.extend(begun.map(|activity| format!("in the middle of a {activity}")));
     facts.extend(repository.error.iter().cloned());
     if let Some(outside) = &repository.external_git_dir {
-        facts.push(format!("git folder at {}, kept too", outside.folder));
+        facts.push(format!("git folder at {}, included", outside.folder));
     }
     format!("{prefix}{}", facts.join(", "))
 }

@@ -38,7 +38,7 @@ impl Withdraw {
 /// Correct a note; fields that are not given stay.
 #[derive(Debug, clap::Args)]
 // Without this, clap lists all options of the group below in the usage line.
-#[command(override_usage = "segno note correct [OPTIONS] <MEMO>")]
+#[command(override_usage = "segno note correct [OPTIONS] <NOTE>")]
 pub(crate) struct Correct {
     /// Note id, such as `d1`
     note: NoteId,
@@ -55,18 +55,15 @@ struct Fields {
     /// What was chosen, what happened, or what to do
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// Decision: what it is about
-    #[arg(long, value_parser = word_parser!(DecisionType))]
-    matter: Option<DecisionType>,
+    /// Decision: what it is about, such as `library`. Error: its type
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    kind: Option<String>,
     /// Decision: the reason
     #[arg(short, long, value_name = "TEXT")]
     why: Option<String>,
     /// Decision: the rejected alternatives, replacing all (repeatable)
     #[arg(short, long = "alternative", value_name = "TEXT")]
     alternatives: Vec<String>,
-    /// Error: its type
-    #[arg(short = 't', long = "type", value_name = "TYPE")]
-    sort: Option<String>,
     /// Error: its resolution
     #[arg(short, long, value_parser = word_parser!(Resolution))]
     resolution: Option<Resolution>,
@@ -103,13 +100,13 @@ impl Fields {
         match &mut note {
             Note::Decision(decision) => {
                 set(&mut decision.text, self.text.take());
-                set(&mut decision.decision_type, self.matter.take());
+                set(&mut decision.decision_type, self.take_decision_type()?);
                 decision.why = self.why.take().or(decision.why.take());
                 set_all(&mut decision.alternatives, &mut self.alternatives);
             }
             Note::Error(error) => {
                 set(&mut error.text, self.text.take());
-                set(&mut error.kind, self.sort.take());
+                set(&mut error.kind, self.kind.take());
                 set(&mut error.resolution, self.resolution.take());
                 error.notes = self.notes.take().or(error.notes.take());
             }
@@ -127,20 +124,33 @@ impl Fields {
         match self.unused_option() {
             None => Ok(note),
             Some(option) => Err(Failure::usage(
-                format!("{id} is of sort {}, which has no `{option}`", id.kind),
-                Some("`segno note correct --help` says which option is for which sort".into()),
+                format!("note {id} is of type {}, which has no `{option}`", id.kind),
+                Some("`segno note correct --help` lists the options of each type".into()),
             )),
         }
+    }
+
+    /// Takes the type of a decision, which is one of a closed set of words.
+    fn take_decision_type(&mut self) -> Result<Option<DecisionType>, Failure> {
+        let Some(word) = self.kind.take() else {
+            return Ok(None);
+        };
+        word.parse().map(Some).map_err(|_| {
+            let words: Vec<&str> = DecisionType::ALL.iter().map(|word| word.as_str()).collect();
+            Failure::usage(
+                format!("`{word}` is not a type of decision"),
+                Some(format!("use one of {}", words.join(", "))),
+            )
+        })
     }
 
     /// Returns an option that was given and does not apply to this type of note.
     fn unused_option(&self) -> Option<&'static str> {
         let given = [
             ("--text", self.text.is_some()),
-            ("--matter", self.matter.is_some()),
             ("--why", self.why.is_some()),
             ("--alternative", !self.alternatives.is_empty()),
-            ("--type", self.sort.is_some()),
+            ("--type", self.kind.is_some()),
             ("--resolution", self.resolution.is_some()),
             ("--notes", self.notes.is_some()),
             ("--comment", !self.comments.is_empty()),

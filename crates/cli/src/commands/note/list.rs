@@ -19,8 +19,8 @@ pub(crate) struct Args {
     /// Session id, name, or unique prefix of either [default: the newest session in this folder]
     session: Option<String>,
     /// List only notes of this type
-    #[arg(long, value_parser = word_parser!(NoteKind))]
-    sort: Option<NoteKind>,
+    #[arg(long = "type", value_name = "TYPE", value_parser = word_parser!(NoteKind))]
+    note_type: Option<NoteKind>,
     /// Include withdrawn notes
     #[arg(long)]
     all: bool,
@@ -33,7 +33,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
     let summary = find_session(env, args.session.as_deref()).await?;
     let handoff = notes::merged(env, &summary).await?;
     let rows = rows(&handoff).into_iter();
-    let rows = rows.filter(|row| args.sort.is_none() || row.note.kind() == args.sort);
+    let rows = rows.filter(|row| args.note_type.is_none() || row.note.kind() == args.note_type);
     let rows: Vec<Row> = rows
         .filter(|row| args.all || row.withdrawn.is_none())
         .collect();
@@ -42,7 +42,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        stderr_line(&format!("{} has no memos", summary.name));
+        stderr_line(&format!("{} has no notes", summary.name));
         return Ok(ExitCode::SUCCESS);
     }
     let cells = rows.into_iter().map(|row| {
@@ -52,7 +52,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
         vec![name, row.from(), line]
     });
     let cells: Vec<Vec<String>> = cells.collect();
-    for line in table::table(&["MEMO", "FROM", "WHAT"], &cells, columns()) {
+    for line in table::table(&["NOTE", "FROM", "WHAT"], &cells, columns()) {
         stdout_line(&line);
     }
     Ok(ExitCode::SUCCESS)

@@ -127,13 +127,11 @@ fn print_result(name: &Name, summary: &Summary, noted: &Recorded, json: bool) {
             "kind": "noted",
             "session": summary.id,
             "name": name,
-            "memos": notes,
+            "notes": notes,
             "waits_for_run": !written,
         }));
     } else if !written {
-        stdout_line(&format!(
-            "noted for {name}; its run takes it into the journal"
-        ));
+        stdout_line(&format!("sent to the run of {name}, which records it"));
     } else if notes.is_empty() {
         stdout_line(&format!("noted in {name}"));
     } else {

@@ -91,17 +91,17 @@ impl Row {
         let origin = self.origin.as_ref();
         json!({
             "v": 1,
-            "kind": "memo",
+            "kind": "note",
             "id": self.id,
             "at": origin.map(|origin| origin.at),
             "source": self.source,
             "by": origin.map(|origin| &origin.by),
             "step": origin.and_then(|origin| origin.step.as_ref()),
-            "entry": origin.map(|origin| origin.entry),
+            "seq": origin.map(|origin| origin.entry),
             "call": origin.and_then(|origin| origin.call.as_ref()),
             "corrected": self.corrected,
             "withdrawn": self.withdrawn,
-            "memo": self.note,
+            "note": self.note,
         })
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
         json_line(&row.json());
         return Ok(ExitCode::SUCCESS);
     }
-    let mut lines = vec![("memo", format!("{} of {}", args.note, summary.name))];
+    let mut lines = vec![("note", format!("{} of {}", args.note, summary.name))];
     lines.extend(note::fields(&row.note));
     lines.push(("from", row.from()));
     if let Some(origin) = &row.origin {
@@ -42,7 +42,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
         let corrected = if row.corrected { ", corrected" } else { "" };
         lines.push((
             "written",
-            format!("{}{corrected}, in entry {}", origin.at, origin.entry),
+            format!("{}{corrected}, in event {}", origin.at, origin.entry),
         ));
     }
     lines.extend(row.withdrawn.map(|why| ("withdrawn", why)));

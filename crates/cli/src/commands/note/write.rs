@@ -29,8 +29,8 @@ pub(crate) struct Decision {
     /// What was chosen
     text: String,
     /// What the decision is about
-    #[arg(short = 't', long = "type", value_parser = word_parser!(DecisionType), default_value = "approach")]
-    matter: DecisionType,
+    #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = word_parser!(DecisionType), default_value = "approach")]
+    kind: DecisionType,
     /// Reason for the decision
     #[arg(short, long, value_name = "TEXT")]
     why: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Decision {
 impl Decision {
     pub(super) fn into_request(self) -> (CommonArgs, Change) {
         let decision = note::Decision {
-            decision_type: self.matter,
+            decision_type: self.kind,
             text: self.text,
             why: self.why,
             alternatives: self.alternatives,
@@ -65,7 +65,7 @@ pub(crate) struct Error {
         value_name = "TYPE",
         default_value = "error"
     )]
-    sort: String,
+    kind: String,
     /// What was being done, such as a command or a file
     #[arg(long, value_name = "TEXT")]
     subject: Option<String>,
@@ -82,7 +82,7 @@ pub(crate) struct Error {
 impl Error {
     pub(super) fn into_request(self) -> (CommonArgs, Change) {
         let error = note::ErrorNote {
-            kind: self.sort,
+            kind: self.kind,
             text: self.text,
             subject: self.subject,
             resolution: self.resolution,

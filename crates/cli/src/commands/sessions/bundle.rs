@@ -17,8 +17,11 @@ use crate::output::{json_line, stderr_line, stdout_line, text};
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     if args.output.as_deref() == Some(Path::new("-")) {
-        let hint = "give `--output` a folder that does not exist yet".to_owned();
-        return Err(Failure::usage("a bundle is a folder", Some(hint)));
+        let hint = "set `--output` to a folder that does not exist".to_owned();
+        return Err(Failure::usage(
+            "a bundle is a folder and cannot be written to stdout",
+            Some(hint),
+        ));
     }
     let env = context.env_inline()?;
     let summary = sessions::find(&env, &args.session).await?;
@@ -53,7 +56,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "name": summary.name,
             "checkpoint": taken.manifest.id,
             "folder": folder,
-            "entries": taken.manifest.journal.seq,
+            "events": taken.manifest.journal.seq,
             "files": exported.files,
             "bytes": total,
             "workspace_files": taken.manifest.files.files,
@@ -63,15 +66,15 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     stdout_line(&format!(
-        "exported {} to {}: {} journal entries, {}, {} of conversations, {}",
+        "exported {} to {}: {} events, {}, {}, {}",
         summary.name,
         text::sanitize(&folder),
         text::number(taken.manifest.journal.seq.0),
         text::count(taken.manifest.files.files, "file"),
-        text::count(conversations.len() as u64, "record"),
+        text::count(conversations.len() as u64, "transcript"),
         bytes(total)
     ));
-    stdout_line("`segno sessions import FOLDER --into FOLDER` goes on with it elsewhere");
+    stdout_line("import it elsewhere with `segno sessions import FOLDER --into FOLDER`");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -84,7 +87,7 @@ fn print_notes(
 ) {
     if running {
         stderr_line(&format!(
-            "note: {name} is being run; the bundle has it up to entry {}",
+            "note: {name} is running; the bundle contains it up to event {}",
             taken.manifest.journal.seq
         ));
     }
@@ -92,20 +95,20 @@ fn print_notes(
     let left = captured.skipped.len() + captured.excluded.len();
     if left > 0 {
         stderr_line(&format!(
-            "note: {} of the workspace are not in it: `segno checkpoint create` names them",
-            text::count(left as u64, "thing")
+            "note: {} of the workspace excluded; `segno checkpoint create` names them",
+            text::count(left as u64, "path")
         ));
     }
     for folder in &exported.excluded_git_folders {
         let folder = text::sanitize(folder);
         stderr_line(&format!(
-            "note: the git folder {folder} lies outside of the workspace, and is not in it"
+            "note: excluded the git folder {folder}: it is outside of the workspace"
         ));
     }
     for (program, native) in &exported.without_transcript {
         let native = text::sanitize(native);
         stderr_line(&format!(
-            "note: there is no record of {program} conversation {native}: elsewhere a fresh one is told what was said"
+            "note: no transcript of {program} conversation {native}: elsewhere, a new conversation starts with the resume context"
         ));
     }
 }

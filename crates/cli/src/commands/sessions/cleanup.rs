@@ -23,7 +23,7 @@ use crate::output::{json_line, stderr_line, stdout_line, text};
 /// Archives chats that have been idle for long; they can be reopened. Completed sessions are kept
 /// unless `--completed` is given, and resumable sessions unless `--unfinished` is given. Running
 /// sessions are never deleted. Sessions that have been in the trash for longer than
-/// `trash.keep_days` are deleted for good.
+/// `trash.keep_days` are deleted permanently.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Minimum age of the last event [default: 7, or `cleanup.max_age_days` in config.toml]
@@ -32,10 +32,13 @@ pub(crate) struct Args {
     /// Include completed sessions
     #[arg(long)]
     completed: bool,
+    /// Keep completed sessions; the default, unless config.toml says otherwise
+    #[arg(long, conflicts_with = "completed")]
+    keep_completed: bool,
     /// Include paused, interrupted and failed sessions
     #[arg(long)]
     unfinished: bool,
-    /// No effect: nothing is asked any more. Accepted for old scripts
+    /// No effect: nothing is asked. Accepted for scripts
     #[arg(short, long, hide = true)]
     yes: bool,
     /// Only show what would be deleted
@@ -58,7 +61,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     };
     let swept_chats = Box::pin(chat::sweep(&env, config.chat.limits, effect));
     let archived = swept_chats.await?.expired;
-    let keep_completed = config.keep_completed && !args.completed;
+    let keep_completed = args.keep_completed || config.keep_completed && !args.completed;
     let old = sessions::outdated(&env, age, keep_completed, args.unfinished).await?;
     let expired = trash::expired(&env, config.trash_keep).await?;
     if !args.dry_run {
@@ -74,7 +77,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         for listed in &old {
             let summary = &listed.summary;
             json_line(
-                &json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": deleted, "for_good": false, "until": until}),
+                &json!({"v": 1, "kind": "deletion", "session": summary.id, "name": summary.name, "deleted": deleted, "permanent": false, "until": until}),
             );
         }
         for trashed in &expired {
@@ -92,7 +95,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 fn print_result(old: &[ListedSession], expired: &[TrashItem], archived: &[Name], deleted: bool) {
     for listed in old {
         stdout_line(&format!(
-            "{} ({}), {}, last entry {}",
+            "{} ({}), {}, last event {}",
             listed.summary.name, listed.summary.id, listed.status, listed.summary.updated_at
         ));
     }
@@ -112,13 +115,16 @@ fn print_result(old: &[ListedSession], expired: &[TrashItem], archived: &[Name],
         stdout_line(&format!("{} {word}moved to the trash", count(old.len())));
     }
     if !expired.is_empty() {
-        stdout_line(&format!("{} {word}deleted for good", count(expired.len())));
+        stdout_line(&format!(
+            "{} {word}deleted permanently",
+            count(expired.len())
+        ));
     }
     if old.is_empty() && expired.is_empty() && archived.is_empty() {
         stdout_line("nothing is old enough to be deleted");
     } else if deleted && !old.is_empty() {
         stdout_line(
-            "`segno sessions trash` lists them, `segno sessions restore NAME` brings one back",
+            "`segno sessions trash` lists them, `segno sessions restore NAME` restores one",
         );
     }
 }
@@ -147,7 +153,7 @@ pub(crate) async fn run_auto_cleanup(env: &Env, config: &Config) {
         return;
     }
     if let Err(failure) = run_daily_cleanup(env, config).await {
-        stderr_line(&format!("note: the cleanup did not work: {failure}"));
+        stderr_line(&format!("note: the cleanup failed: {failure}"));
     }
 }
 
@@ -181,13 +187,13 @@ async fn run_daily_cleanup(env: &Env, config: &Config) -> Result<(), Failure> {
     let mut parts = Vec::new();
     if !old.is_empty() {
         parts.push(format!(
-            "{} moved to the trash (`segno sessions restore NAME` brings one back for {})",
+            "{} moved to the trash (`segno sessions restore NAME` restores one for {})",
             count(old.len()),
             format_duration(config.trash_keep)
         ));
     }
     if !expired.is_empty() {
-        parts.push(format!("{} deleted for good", count(expired.len())));
+        parts.push(format!("{} deleted permanently", count(expired.len())));
     }
     if !parts.is_empty() {
         stderr_line(&format!("note: cleaned up: {}", parts.join("; ")));

@@ -1,4 +1,4 @@
-//! `segno sessions delete`: moves a session to the trash, or deletes it for good.
+//! `segno sessions delete`: moves a session to the trash, or deletes it permanently.
 
 use std::process::ExitCode;
 
@@ -21,8 +21,8 @@ pub(crate) struct Args {
     session: String,
     /// Delete it permanently, even if it is in the trash
     #[arg(long)]
-    now: bool,
-    /// Do not ask for confirmation, with `--now`
+    permanent: bool,
+    /// Do not ask for confirmation, with `--permanent`
     #[arg(short, long)]
     yes: bool,
     /// Only show what would be deleted
@@ -44,11 +44,11 @@ struct Found {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, config) = context.env(Persistence::Home)?;
     let found = find(&env, args).await?;
-    let deleted = !args.dry_run && (!args.now || confirm(&found.what, args.yes)?);
+    let deleted = !args.dry_run && (!args.permanent || confirm(&found.what, args.yes)?);
     if deleted && let Some(target) = &found.target {
         trash::move_to_trash(&env, target).await?;
     }
-    if deleted && args.now {
+    if deleted && args.permanent {
         env.store.destroy(found.session).await?;
     }
     if args.json {
@@ -59,24 +59,24 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "session": found.session,
             "name": found.name,
             "deleted": deleted,
-            "for_good": args.now,
-            "until": (!args.now).then(|| until.to_string()),
+            "permanent": args.permanent,
+            "until": (!args.permanent).then(|| until.to_string()),
         }));
         return Ok(ExitCode::SUCCESS);
     }
     let what = text::sanitize(&found.what);
-    stdout_line(&match (deleted, args.now) {
-        (true, true) => format!("deleted {what} for good"),
+    stdout_line(&match (deleted, args.permanent) {
+        (true, true) => format!("deleted {what} permanently"),
         (true, false) => format!("moved {what} to the trash"),
-        (false, true) if args.dry_run => format!("would delete {what} for good"),
+        (false, true) if args.dry_run => format!("would delete {what} permanently"),
         (false, false) => format!("would move {what} to the trash"),
         (false, true) => format!("kept {what}"),
     });
-    if deleted && !args.now {
+    if deleted && !args.permanent {
         let name = found
             .name
             .map_or(found.session.to_string(), |name| name.to_string());
-        stdout_line(&format!("`segno sessions restore {name}` brings it back"));
+        stdout_line(&format!("`segno sessions restore {name}` restores it"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,7 +89,7 @@ async fn find(env: &Env, args: &Args) -> Result<Found, Failure> {
             what: describe(&target),
             target: Some(target),
         }),
-        Err(Error::InTrash { session, name }) if args.now => Ok(Found {
+        Err(Error::InTrash { session, name }) if args.permanent => Ok(Found {
             session,
             what: format!("{name} ({session}), in the trash"),
             name: Some(name),
@@ -102,7 +102,7 @@ async fn find(env: &Env, args: &Args) -> Result<Found, Failure> {
 fn describe(target: &Target) -> String {
     match target {
         Target::Readable(summary) => format!(
-            "{} ({}), {}, {} journal entries",
+            "{} ({}), {}, {} events",
             summary.name,
             summary.id,
             summary.status,

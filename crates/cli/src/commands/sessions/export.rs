@@ -49,8 +49,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let (env, _) = context.env(Persistence::Home)?;
     let is_stdout = args.output.as_deref() == Some(Path::new("-"));
     if is_stdout && args.json {
-        let message = "stdout cannot have both the file and the answer as JSON";
-        let hint = "give `--output` a file".to_owned();
+        let message = "stdout cannot carry both the file and the JSON result";
+        let hint = "set `--output` to a file".to_owned();
         return Err(Failure::usage(message, Some(hint)));
     }
     let summary = sessions::find(&env, &args.session).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let mut progress_line = ProgressLine::new(env.clock.clone());
     let export = export::export(&env, &summary, |done, total| {
         let (done, total) = (text::number(done), text::number(total));
-        progress_line.update(&format!("reading entry {done} of {total}"));
+        progress_line.update(&format!("reading event {done} of {total}"));
     })
     .await?;
     progress_line.update("writing");
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     drop(progress_line);
     if export.running {
         stderr_line(&format!(
-            "note: {} is being run; the file has it up to entry {}",
+            "note: {} is running; the file contains it up to event {}",
             summary.name, export.records
         ));
     }
@@ -88,7 +88,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "session": summary.id,
             "name": summary.name,
             "file": file.display().to_string(),
-            "entries": export.records,
+            "events": export.records,
             "blobs": export.texts,
             "bytes": export.bytes.len(),
             "running": export.running,
@@ -108,7 +108,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 
 fn describe(name: &str, place: &str, export: &Export) -> String {
     format!(
-        "exported {name} to {place}: {} journal entries, {}, {} bytes",
+        "exported {name} to {place}: {} events, {}, {} bytes",
         text::number(export.records),
         text::count(export.texts, "blob"),
         text::number(export.bytes.len() as u64)
@@ -116,8 +116,8 @@ fn describe(name: &str, place: &str, export: &Export) -> String {
 }
 
 pub(super) fn already_exists(file: &Path) -> Failure {
-    let hint = "`--force` replaces it, `--output` names another".to_owned();
-    Failure::file_write(format!("{} exists", file.display()), Some(hint))
+    let hint = "`--force` overwrites it, `--output` names another path".to_owned();
+    Failure::file_write(format!("{} already exists", file.display()), Some(hint))
 }
 
 /// Writes a private file. Without `force` the file must be new. With `force` the replacement is

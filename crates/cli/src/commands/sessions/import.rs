@@ -69,19 +69,19 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     drop(bytes);
     let imported = import::import_into(&env, bundle, args.name, into, |done, total| {
         let (done, total) = (text::number(done), text::number(total));
-        progress_line.update(&format!("keeping blob {done} of {total}"));
+        progress_line.update(&format!("storing blob {done} of {total}"));
     })
     .await?;
     drop(progress_line);
     if imported.running {
         stderr_line(&format!(
-            "note: {} was being run when it was exported; whoever ran it may have gone on elsewhere",
+            "note: {} was running when it was exported; it may have continued elsewhere",
             imported.name
         ));
     }
     if !Path::new(&imported.workspace).is_dir() {
         stderr_line(&text::sanitize(&format!(
-            "note: its folder {} is not on this machine; `segno sessions move {} FOLDER` names another",
+            "note: its folder {} does not exist here; `segno sessions move {} FOLDER` sets another",
             imported.workspace, imported.name
         )));
     }
@@ -93,13 +93,13 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             "name": imported.name,
             "status": imported.status,
             "workspace": imported.workspace,
-            "entries": imported.records,
+            "events": imported.records,
             "blobs": imported.texts,
         }));
         return Ok(ExitCode::SUCCESS);
     }
     stdout_line(&format!(
-        "imported {} ({}), {}: {} journal entries, {}",
+        "imported {} ({}), {}: {} events, {}",
         imported.name,
         imported.session,
         imported.status,
@@ -107,7 +107,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         text::count(imported.texts, "blob")
     ));
     if imported.status.is_resumable() {
-        stdout_line(&format!("`segno resume {}` goes on", imported.name));
+        stdout_line(&format!("resume it with `segno resume {}`", imported.name));
     }
     Ok(ExitCode::SUCCESS)
 }

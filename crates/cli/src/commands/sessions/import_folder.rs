@@ -42,11 +42,11 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let state = format!("{status}, in {}", text::sanitize(&summary.workspace));
     stdout_line(&match arrived.imported {
         Some(_) => format!("imported {label}, {state}"),
-        None => format!("{label} is here already, {state}"),
+        None => format!("{label} already exists here, {state}"),
     });
     if let Some(returned) = &arrived.restored {
         stdout_line(&format!(
-            "wrote {} ({}); {} were as they should be",
+            "wrote {} ({}); {} unchanged",
             text::count(returned.restored.written, "file"),
             bytes(returned.restored.bytes),
             text::number(returned.restored.unchanged)
@@ -54,12 +54,12 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     if let Some(rescue) = arrived.restored.as_ref().and_then(|it| it.rescue.as_ref()) {
         stdout_line(&format!(
-            "`segno checkpoint restore {}` brings back what was there before",
+            "`segno checkpoint restore {}` restores the previous files",
             rescue.id
         ));
     }
     if status.is_resumable() && Path::new(&summary.workspace).is_dir() {
-        stdout_line(&format!("`segno resume {}` goes on", summary.name));
+        stdout_line(&format!("resume it with `segno resume {}`", summary.name));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -77,7 +77,7 @@ fn print_notes(arrived: &ImportedSession, from: &Path) {
         && imported.manifest.status == Status::Running
     {
         stderr_line(&format!(
-            "note: {} was being run when it was exported, or its run was lost; whoever ran it may have gone on elsewhere",
+            "note: {} was running when it was exported, or its run crashed; it may have continued elsewhere",
             summary.name
         ));
     }
@@ -85,16 +85,16 @@ fn print_notes(arrived: &ImportedSession, from: &Path) {
         && !returned.restored.disarmed.is_empty()
     {
         for path in &returned.restored.disarmed {
-            stderr_line(&format!("  set aside {}", text::sanitize(path)));
+            stderr_line(&format!("  disarmed {}", text::sanitize(path)));
         }
         stderr_line(
-            "note: these could start programs, and come from elsewhere: they have `.segno-inert` behind \
-             their names. Read them; `--trust` brings them back as they were",
+            "note: these files come from elsewhere and could start programs, so they have the suffix \
+             `.segno-inert`. Review them; `--trust` restores them unchanged",
         );
     }
     if !Path::new(&summary.workspace).is_dir() {
         stderr_line(&text::sanitize(&format!(
-            "note: its folder {} is not on this machine; `segno sessions import {} --into FOLDER` brings its files into another",
+            "note: its folder {} does not exist here; `segno sessions import {} --into FOLDER` restores its files to another",
             summary.workspace,
             from.display()
         )));
@@ -111,12 +111,12 @@ fn answer(arrived: &ImportedSession, status: Status) -> serde_json::Value {
         "name": summary.name,
         "status": status,
         "workspace": summary.workspace,
-        "entries": summary.head.seq,
+        "events": summary.head.seq,
         "checkpoint": arrived.imported.as_ref().map(|it| it.manifest.id),
-        "known": arrived.imported.is_none(),
+        "existing": arrived.imported.is_none(),
         "written": restored.map(|it| it.written),
         "unchanged": restored.map(|it| it.unchanged),
-        "set_aside": restored.map(|it| &it.disarmed),
+        "disarmed": restored.map(|it| &it.disarmed),
         "rescue": returned.and_then(|it| it.rescue.as_ref()).map(|it| it.id),
     })
 }

@@ -48,11 +48,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             .iter()
             .map(|trashed| row(trashed, now, config.trash_keep))
             .collect();
-        let head = ["NAME", "STATUS", "DELETED", "GOES FOR GOOD", "ID"];
+        let head = ["NAME", "STATUS", "DELETED", "EXPIRES", "ID"];
         table::table(&head, &rows, columns())
             .iter()
             .for_each(|line| stdout_line(line));
-        stdout_line("`segno sessions restore NAME` brings one back");
+        stdout_line("`segno sessions restore NAME` restores one");
     }
     for error in &damaged {
         if args.json {
@@ -92,11 +92,11 @@ fn row(trashed: &TrashItem, now: Timestamp, keep: Duration) -> Vec<String> {
 fn trashed_json(trashed: &TrashItem, keep: Duration) -> Value {
     json!({
         "v": 1,
-        "kind": "discarded",
+        "kind": "trashed",
         "session": trashed.discarded.session,
         "name": trashed.discarded.name,
         "status": status(trashed),
-        "entries": trashed.summary.as_ref().map(|summary| summary.head.seq),
+        "events": trashed.summary.as_ref().map(|summary| summary.head.seq),
         "deleted_at": trashed.discarded.at.to_string(),
         "until": trashed.discarded.at.after(keep).to_string(),
     })
@@ -125,8 +125,8 @@ async fn empty(args: &Args, env: &Env, trashed: &[TrashItem]) -> Result<ExitCode
     } else {
         stdout_line(&match (trashed.is_empty(), deleted, args.dry_run) {
             (true, ..) => "the trash is empty".to_owned(),
-            (_, true, _) => format!("deleted {what} for good"),
-            (_, _, true) => format!("would delete {what} for good"),
+            (_, true, _) => format!("deleted {what} permanently"),
+            (_, _, true) => format!("would delete {what} permanently"),
             _ => format!("kept {what}"),
         });
     }
@@ -136,7 +136,7 @@ async fn empty(args: &Args, env: &Env, trashed: &[TrashItem]) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Deletes these sessions for good.
+/// Deletes these sessions permanently.
 pub(super) async fn destroy(env: &Env, trashed: &[TrashItem]) -> Result<(), Error> {
     for trashed in trashed {
         env.store.destroy(trashed.discarded.session).await?;
@@ -152,7 +152,7 @@ pub(super) fn deletion_json(trashed: &TrashItem, deleted: bool) -> Value {
         "session": trashed.discarded.session,
         "name": trashed.discarded.name,
         "deleted": deleted,
-        "for_good": true,
+        "permanent": true,
         "until": null,
     })
 }
@@ -161,15 +161,15 @@ pub(super) fn deletion_json(trashed: &TrashItem, deleted: bool) -> Value {
 pub(super) async fn sweep_blobs(env: &Env, json: bool) -> Result<(), Failure> {
     match trash::sweep(env).await? {
         Sweep::Skipped(error) => stderr_line(&text::sanitize(&format!(
-            "note: no blobs were removed, because not every session can be read: {error}"
+            "note: no blobs were deleted, because not every session can be read: {error}"
         ))),
         Sweep::Done(swept) if json => {
             json_line(
-                &json!({"v": 1, "kind": "sweep", "blobs": swept.blobs, "bytes": swept.bytes}),
+                &json!({"v": 1, "kind": "blobs_deleted", "blobs": swept.blobs, "bytes": swept.bytes}),
             );
         }
         Sweep::Done(swept) if swept.blobs > 0 => stdout_line(&format!(
-            "removed {} ({} bytes) that no session refers to",
+            "deleted {} ({} bytes) that no session references",
             text::count(swept.blobs, "blob"),
             text::number(swept.bytes)
         )),

@@ -27,7 +27,7 @@ fn an_unknown_session_is_named() {
     let commands = [
         &["resume"][..],
         &["run", "--resume"],
-        &["sessions", "show"],
+        &["show"],
         &["sessions", "delete", "--yes"],
         &["logs"],
         &["cancel"],
@@ -90,7 +90,7 @@ fn leading_dash_is_no_option_after_two_dashes() {
         .segno(&["resume", "--", "-x"])
         .refused(17, &["`-x`", "[S0101]"]);
     sandbox
-        .segno(&["sessions", "show", "--", "--json"])
+        .segno(&["show", "--", "--json"])
         .refused(17, &["`--json`"]);
     sandbox.segno(&["resume", "-"]).refused(17, &["`-`"]);
 }

@@ -55,7 +55,7 @@ fn world_writable_settings_are_refused() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     sandbox
         .segno(&["status"])
-        .refused(2, &["config.toml", "others may write to it", "[C0102]"]);
+        .refused(2, &["config.toml", "others can write to it", "[C0102]"]);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     sandbox.segno(&["status"]).expect_success();
 }

@@ -26,7 +26,7 @@ fn command_with_a_closed_pipe_ends_silently() {
         "sessions list --json",
         "status",
         "logs --full",
-        "sessions show chain",
+        "show chain",
         "doctor",
         "--help",
         "--version",

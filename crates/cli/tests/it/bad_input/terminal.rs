@@ -181,10 +181,10 @@ fn agent_output_cannot_control_the_terminal() {
     assert_harmless(&written);
     for command in [
         "logs --full",
-        "sessions show chain",
+        "show chain",
         "sessions list",
         "status",
-        "sessions show chain --json",
+        "show chain --json",
     ] {
         assert_harmless(&typescript(&sandbox, &format!("\"$SEGNO\" {command}")));
     }
@@ -220,7 +220,7 @@ fn variables_and_file_names_cannot_control_the_terminal() {
     assert!(written.contains("no answer for step"), "{written:?}");
     assert_harmless(&written);
     for command in [
-        "sessions show chain",
+        "show chain",
         "logs --full",
         "status",
         "resume",

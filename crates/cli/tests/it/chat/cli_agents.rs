@@ -101,13 +101,11 @@ fn agent_continues_its_own_conversation_across_messages() {
         );
         let last = messages.last().unwrap();
         assert!(last.contains(THREE) && !last.contains("Ada"), "{last}");
-        let shown = fixture
-            .segno(&["sessions", "show", "talk", "--json"])
-            .expect_success();
+        let shown = fixture.segno(&["show", "talk", "--json"]).expect_success();
         let chat = &shown.json()[0]["chat"];
         assert_eq!(chat["turns"], 3, "{agent:?} {chat}");
         assert_eq!(chat["tool_calls"], 1, "{agent:?} {chat}");
-        assert_eq!(chat["native"], names[0].as_str());
+        assert_eq!(chat["conversation"], names[0].as_str());
         assert!(chat["usage"]["input_tokens"].as_u64() > Some(0), "{chat}");
         assert_eq!(
             std::fs::read_to_string(fixture.agent_sandbox.work().join("looked")).unwrap(),
@@ -156,10 +154,8 @@ fn clear_starts_a_new_conversation() {
         fixture
             .segno(&["chat", "--session", "talk", "--clear"])
             .expect_success();
-        let shown = fixture
-            .segno(&["sessions", "show", "talk", "--json"])
-            .expect_success();
-        assert!(shown.json()[0]["chat"]["native"].is_null());
+        let shown = fixture.segno(&["show", "talk", "--json"]).expect_success();
+        assert!(shown.json()[0]["chat"]["conversation"].is_null());
         fixture.say(THREE).expect_success();
         let (names, strategies) = fixture.conversations();
         assert_ne!(names[0], names[1], "{agent:?}");

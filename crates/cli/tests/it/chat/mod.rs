@@ -60,9 +60,9 @@ fn say(sandbox: &Sandbox, message: &str) -> ProcessOutput {
     sandbox.segno(&["chat", "--session", "talk", message])
 }
 
-/// `sessions show --json` of the chat `talk`.
+/// `show --json` of the chat `talk`.
 fn shown(sandbox: &Sandbox) -> Value {
-    let output = sandbox.segno(&["sessions", "show", "talk", "--json"]);
+    let output = sandbox.segno(&["show", "talk", "--json"]);
     output.expect_success().json().remove(0)
 }
 
@@ -164,7 +164,7 @@ fn chat_of_this_folder_continues_only_on_request() {
     sandbox
         .segno(&["chat", "--continue", "more"])
         .expect_success();
-    let output = sandbox.segno(&["sessions", "show", "chat-2", "--json"]);
+    let output = sandbox.segno(&["show", "chat-2", "--json"]);
     assert_eq!(output.expect_success().json()[0]["chat"]["messages"], 2);
 }
 
@@ -196,7 +196,7 @@ fn fork_of_a_chat_knows_the_history() {
     let sandbox = commanded("");
     open(&sandbox, "my name is Ada").expect_success();
     sandbox
-        .segno(&["sessions", "fork", "talk", "--name", "twin"])
+        .segno(&["fork", "talk", "--name", "twin"])
         .expect_success();
     let output = sandbox
         .segno(&["chat", "--session", "twin", "who am I?"])

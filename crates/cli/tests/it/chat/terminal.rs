@@ -115,7 +115,7 @@ fn typed_messages_are_answered_until_the_user_quits() {
             shown(&sandbox)["status"] == "waiting"
         });
         terminal.type_line("/nothing");
-        terminal.wait_for(1, "there is no `/nothing`");
+        terminal.wait_for(1, "there is no command `/nothing`");
         // A path is not a command.
         terminal.type_line("/etc/hosts is what?");
         terminal.wait_for(1, "answer 1");
@@ -127,7 +127,7 @@ fn typed_messages_are_answered_until_the_user_quits() {
             terminal.key(quit);
         }
         assert_eq!(terminal.wait_for_exit(), "over 0");
-        terminal.wait_for(1, "`segno chat --session talk` goes on");
+        terminal.wait_for(1, "continue with `segno chat --session talk`");
         assert_eq!(shown(&sandbox)["status"], "paused", "{quit}");
         assert!(sandbox.read("asked-1").contains("[user] hello"));
     }
@@ -195,9 +195,7 @@ fn cleared_messages_are_not_sent_but_stay_in_the_journal() {
     terminal.wait_for(1, "answer 1");
     assert!(!sandbox.read("asked-1").contains("Ada"));
     assert_eq!(events(&sandbox, "chat_cleared").len(), 1);
-    let output = sandbox
-        .segno(&["sessions", "search", "Ada"])
-        .expect_success();
+    let output = sandbox.segno(&["search", "Ada"]).expect_success();
     assert!(output.stdout.contains("talk"), "{output:?}");
 }
 

@@ -120,15 +120,13 @@ fn nearly_full_context_can_pause_the_session() {
                 20,
                 &["% of the agent's context is used", "segno resume task"],
             );
-        let shown = fixture
-            .segno(&["sessions", "show", "task", "--json"])
-            .expect_success();
+        let shown = fixture.segno(&["show", "task", "--json"]).expect_success();
         let usage = &shown.json()[0]["conversations"][0]["context"].clone();
         assert!(usage["percent"].as_u64() >= Some(85), "{agent:?} {usage}");
         let status = fixture.segno(&["status", "--json"]).expect_success();
         assert_eq!(&status.json()[0]["contexts"]["steps/0"], usage);
         let plan = fixture
-            .segno(&["resume", "task", "--plan"])
+            .segno(&["resume", "task", "--dry-run"])
             .expect_success();
         assert!(
             plan.stdout

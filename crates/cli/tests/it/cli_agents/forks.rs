@@ -184,14 +184,7 @@ fn fork_has_the_files_and_conversation_of_its_checkpoint() {
     for agent in [Agent::Claude, Agent::Codex] {
         let past = Past::new(agent);
         let fixture = &past.fixture;
-        let fork = [
-            "sessions",
-            "fork",
-            "task",
-            "--from",
-            &past.checkpoint,
-            "--json",
-        ];
+        let fork = ["fork", "task", "--from", &past.checkpoint, "--json"];
         let made = fixture.segno(&fork).expect_success().json().remove(0);
         assert_eq!(made["name"], "task-fork");
         let folder = fixture.agent_sandbox.root().join("work-task-fork");
@@ -199,9 +192,9 @@ fn fork_has_the_files_and_conversation_of_its_checkpoint() {
         assert_eq!(files(&folder), number_files(&["one", "two"]), "{agent:?}");
         past.assert_untouched();
         let plan = fixture
-            .segno(&["resume", "task-fork", "--plan", "--json"])
+            .segno(&["resume", "task-fork", "--dry-run", "--json"])
             .expect_success();
-        assert_eq!(plan.json()[0]["steps"][0]["rung"], "restored", "{plan:?}");
+        assert_eq!(plan.json()[0]["steps"][0]["strategy"], "restored", "{plan:?}");
         let output = fixture.segno(&["resume", "task-fork"]).expect_success();
         assert!(output.stdout.contains("All four are there."), "{output:?}");
         let all = number_files(&["one", "two", "three", "four"]);
@@ -261,10 +254,10 @@ fn resume_from_a_checkpoint_saves_the_files_it_replaces() {
         let past = Past::new(agent);
         let fixture = &past.fixture;
         let back = ["resume", "task", "--from", &past.checkpoint];
-        let plan = fixture.segno(&[&back[..], &["--plan", "--json"]].concat());
+        let plan = fixture.segno(&[&back[..], &["--dry-run", "--json"]].concat());
         let plan = plan.expect_success().json().remove(0);
         assert_eq!(plan["kind"], "fork_plan");
-        assert_eq!(plan["steps"][0]["rung"], "restored", "{plan}");
+        assert_eq!(plan["steps"][0]["strategy"], "restored", "{plan}");
         assert_eq!(
             plan["replaced"]["removed"],
             serde_json::json!(["three.txt"])
@@ -274,7 +267,7 @@ fn resume_from_a_checkpoint_saves_the_files_it_replaces() {
             files(&fixture.agent_sandbox.work()),
             number_files(&["one", "two", "three"])
         );
-        let output = fixture.segno(&[&back[..], &["--say", "Mind the gap."]].concat());
+        let output = fixture.segno(&[&back[..], &["--message", "Mind the gap."]].concat());
         let output = output.expect_success();
         assert!(
             output.stdout.contains("forked task into task-fork"),
@@ -337,7 +330,7 @@ fn fork_can_be_handed_to_another_agent() {
         from,
         "--into",
         text(&folder),
-        "--with",
+        "--agent",
         "codex",
     ];
     fixture.segno(&words).expect_success();
@@ -377,18 +370,10 @@ fn fork_needs_nothing_of_its_original() {
         let fixture = &past.fixture;
         let folder = fixture.agent_sandbox.root().join("apart");
         let from = past.checkpoint.as_str();
-        let fork = [
-            "sessions",
-            "fork",
-            "task",
-            "--from",
-            from,
-            "--into",
-            text(&folder),
-        ];
+        let fork = ["fork", "task", "--from", from, "--into", text(&folder)];
         fixture.segno(&fork).expect_success();
         fixture
-            .segno(&["sessions", "delete", "task", "--now", "--yes"])
+            .segno(&["sessions", "delete", "task", "--permanent", "--yes"])
             .expect_success();
         std::fs::remove_file(&past.transcript.0).unwrap();
         std::fs::remove_dir_all(fixture.sandbox.home().join("checkpoints")).unwrap();
@@ -398,7 +383,7 @@ fn fork_needs_nothing_of_its_original() {
             head.set_modified(old).unwrap();
         }
         let gc = fixture
-            .segno(&["gc", "--grace-hours", "0", "--json"])
+            .segno(&["doctor", "--gc", "--grace-hours", "0", "--json"])
             .expect_success();
         assert!(gc.json()[0]["snapshots"].as_u64().unwrap() > 0, "{gc:?}");
         fixture.segno(&["resume", "task-fork"]).expect_success();
@@ -423,9 +408,9 @@ fn killed_fork_of_a_checkpoint_can_be_repeated() {
     let fixture = &past.fixture;
     let strategy = |name: &str| {
         let plan = fixture
-            .segno(&["resume", name, "--plan", "--json"])
+            .segno(&["resume", name, "--dry-run", "--json"])
             .expect_success();
-        plan.json()[0]["steps"][0]["rung"]
+        plan.json()[0]["steps"][0]["strategy"]
             .as_str()
             .unwrap()
             .to_owned()
@@ -438,7 +423,7 @@ fn killed_fork_of_a_checkpoint_can_be_repeated() {
             let from = past.checkpoint.as_str();
             let into = text(&folder);
             let fork = [
-                "sessions", "fork", "task", "--from", from, "--into", into, "--name", &name,
+                "fork", "task", "--from", from, "--into", into, "--name", &name,
             ];
             let mut command = fixture.command(&fork);
             command.env("SEGNO_FAILPOINT", format!("{}:{visit}", point.name()));
@@ -452,7 +437,7 @@ fn killed_fork_of_a_checkpoint_can_be_repeated() {
             assert_eq!(files(&folder), number_files(&["one", "two"]), "{name}");
             assert_eq!(strategy(&name), "restored", "{name}");
             fixture
-                .segno(&["sessions", "delete", &name, "--now", "--yes"])
+                .segno(&["sessions", "delete", &name, "--permanent", "--yes"])
                 .expect_success();
             if !crashed {
                 break;

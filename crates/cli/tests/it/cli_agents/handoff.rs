@@ -57,7 +57,7 @@ impl WorkflowFixture {
 
     /// How the step would continue according to the plan.
     fn planned_step(&self, with: &[&str]) -> serde_json::Value {
-        let words = [&["resume", "task", "--plan", "--json"], with].concat();
+        let words = [&["resume", "task", "--dry-run", "--json"], with].concat();
         let plan: serde_json::Value =
             serde_json::from_str(&self.segno(&words).expect_success().stdout).unwrap();
         plan["steps"][0].clone()
@@ -94,8 +94,11 @@ fn step_moves_between_cli_agent_and_model_with_context() {
     fixture.kill_at_turn_when(&["run", fixture.spec()], 1, || {
         fixture.is_persisted("task", "one.txt")
     });
-    assert_eq!(fixture.planned_step(&["--with", "helper"])["way"], "told");
-    fixture.kill_at_turn(&["resume", "task", "--with", "helper"], 2);
+    assert_eq!(
+        fixture.planned_step(&["--agent", "helper"])["continuation"],
+        "text"
+    );
+    fixture.kill_at_turn(&["resume", "task", "--agent", "helper"], 2);
     let sent = fixture.sent(1);
     assert_eq!(calls(&sent), [""; 0], "{sent:#?}");
     let prompt = format!("{:?}", sent[0]);
@@ -105,14 +108,14 @@ fn step_moves_between_cli_agent_and_model_with_context() {
     );
 
     // The step stays with its last agent, which continues from the journal.
-    assert_eq!(fixture.planned_step(&[])["way"], "journal");
+    assert_eq!(fixture.planned_step(&[])["continuation"], "journal");
     fixture.kill_at_turn(&["resume", "task"], 3);
     assert_eq!(calls(&fixture.sent(2)), ["file_write"]);
 
-    let plan = fixture.planned_step(&["--with", "coder"]);
-    assert_eq!(plan["rung"], "native", "{plan}");
+    let plan = fixture.planned_step(&["--agent", "coder"]);
+    assert_eq!(plan["strategy"], "native", "{plan}");
     fixture
-        .segno(&["resume", "task", "--with", "coder"])
+        .segno(&["resume", "task", "--agent", "coder"])
         .expect_success();
     let sent = fixture.sent(3);
     let prompt = format!("{:?}", sent.last().unwrap());
@@ -149,10 +152,10 @@ fn cli_agent_receives_the_work_of_the_model_before_it() {
         ],
     );
     fixture.kill_at_turn(&["run", fixture.spec()], 1);
-    let plan = fixture.planned_step(&["--with", "claude"]);
-    assert_eq!(plan["rung"], "summarized", "{plan}");
+    let plan = fixture.planned_step(&["--agent", "claude"]);
+    assert_eq!(plan["strategy"], "summarized", "{plan}");
     fixture
-        .segno(&["resume", "task", "--with", "claude"])
+        .segno(&["resume", "task", "--agent", "claude"])
         .expect_success();
     let prompt = format!("{:?}", fixture.sent(1));
     assert!(
@@ -180,12 +183,19 @@ pattern: {type: chain, config: {steps: [{agent: broken, input: Do it}, {agent: h
         .segno(&["run", spec.to_str().unwrap()])
         .refused(10, &["broken"]);
     sandbox
-        .segno(&["resume", "task", "--say", "Be quick."])
+        .segno(&["resume", "task", "--message", "Be quick."])
         .refused(2, &["R0127", "no CLI agent"]);
     sandbox
-        .segno(&["resume", "task", "--with", "nobody"])
+        .segno(&["resume", "task", "--agent", "nobody"])
         .refused(2, &["R0115", "nobody"]);
-    let words = ["resume", "task", "--with", "helper", "--say", "Be quick."];
+    let words = [
+        "resume",
+        "task",
+        "--agent",
+        "helper",
+        "--message",
+        "Be quick.",
+    ];
     sandbox.segno(&words).expect_success();
     let bundle = sandbox.segno(&["sessions", "export", "task", "-o", "-"]);
     let finished = bundle

@@ -111,7 +111,7 @@ fn codex_limit_wait_survives_a_kill() {
 
     let calls = fixture.server.requests().len();
     let plan = fixture
-        .segno(&["resume", "task", "--plan", "--json"])
+        .segno(&["resume", "task", "--dry-run", "--json"])
         .expect_success();
     let step = &plan.json()[0]["steps"][0];
     assert_eq!(step["suspended"]["provider"], "codex", "{plan:?}");

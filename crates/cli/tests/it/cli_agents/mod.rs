@@ -114,9 +114,9 @@ impl Fixture {
     /// Resumes to the end with this strategy, after checking that the plan announces it.
     fn assert_resumes_with(&self, strategy: &str) {
         let plan = self
-            .segno(&["resume", "task", "--plan", "--json"])
+            .segno(&["resume", "task", "--dry-run", "--json"])
             .expect_success();
-        assert_eq!(plan.json()[0]["steps"][0]["rung"], strategy, "{plan:?}");
+        assert_eq!(plan.json()[0]["steps"][0]["strategy"], strategy, "{plan:?}");
         self.segno(&["resume", "task"]).expect_success();
         self.assert_done();
         let opened = self.opened();
@@ -297,7 +297,7 @@ fn session_is_handed_to_another_agent_and_back() {
         wait_until("nothing runs", || {
             fixture.agent_sandbox.processes().is_empty()
         });
-        let mut command = fixture.command(&["handoff", "task", "--to", second]);
+        let mut command = fixture.command(&["resume", "task", "--agent", second]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         wait_until("the slow command runs", || {
@@ -315,7 +315,7 @@ fn session_is_handed_to_another_agent_and_back() {
         let calls = sent.iter().filter(|part| matches!(part, Part::Call(..)));
         assert!(calls.count() >= 3, "calls stay calls: {sent:#?}");
         fixture
-            .segno(&["handoff", "task", "--to", first])
+            .segno(&["resume", "task", "--agent", first])
             .expect_success();
         fixture.assert_done();
         let strategies: Vec<String> = fixture
@@ -348,7 +348,7 @@ fn import_skips_conversations_of_existing_sessions() {
             Agent::Claude => "claude",
             Agent::Codex => "codex",
         };
-        let output = fixture.segno(&["import", name, "--all", "--json"]);
+        let output = fixture.segno(&["agents", "import", name, "--all", "--json"]);
         assert!(
             output
                 .stdout

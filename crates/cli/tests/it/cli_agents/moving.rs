@@ -51,9 +51,9 @@ fn assert_resumes_in(fixture: &Fixture, folder: &Path, strategy: &str, before: &
         command.current_dir(folder);
         run_to_end(command)
     };
-    let plan = within(&["resume", "--plan", "--json"]).expect_success();
+    let plan = within(&["resume", "--dry-run", "--json"]).expect_success();
     let step = &plan.json()[0]["steps"][0];
-    assert_eq!(step["rung"], strategy, "{:?} {plan:?}", fixture.agent);
+    assert_eq!(step["strategy"], strategy, "{:?} {plan:?}", fixture.agent);
     assert_eq!(step["moved_from"], before.to_str().unwrap(), "{plan:?}");
     within(&["resume"]).expect_success();
     assert_eq!(files(folder), standard_files(), "{:?}", fixture.agent);

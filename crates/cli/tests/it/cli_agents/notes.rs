@@ -67,7 +67,7 @@ impl Fixture {
 
 /// The notes of one type.
 fn of_type<'a>(notes: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    let own = notes.iter().filter(|note| !note["memo"][kind].is_null());
+    let own = notes.iter().filter(|note| !note["note"][kind].is_null());
     own.collect()
 }
 
@@ -94,7 +94,7 @@ fn notes_carry_their_evidence_and_survive_a_kill() {
         let notes = fixture.notes();
         let tests = of_type(&notes, "tests");
         assert_eq!(tests.len(), 1, "{agent:?} {notes:#?}");
-        let run = &tests[0]["memo"]["tests"];
+        let run = &tests[0]["note"]["tests"];
         assert_eq!(run["phase"], "red");
         assert_eq!(run["failing"], json!(["test_purse.py::test_adds"]));
         assert_eq!((&run["passed"], &run["failed"]), (&json!(1), &json!(1)));
@@ -104,13 +104,13 @@ fn notes_carry_their_evidence_and_survive_a_kill() {
         );
         let errors = of_type(&notes, "error");
         assert_eq!(errors.len(), 1, "{agent:?} {errors:#?}");
-        assert_eq!(errors[0]["memo"]["error"]["resolution"], "unresolved");
-        assert_eq!(errors[0]["memo"]["error"]["subject"], "sh test.sh");
+        assert_eq!(errors[0]["note"]["error"]["resolution"], "unresolved");
+        assert_eq!(errors[0]["note"]["error"]["subject"], "sh test.sh");
         assert_eq!(errors[0]["call"], tests[0]["call"], "one call tells both");
         if agent == Agent::Claude {
             let list = of_type(&notes, "todos");
             let items = json!([{"text": "mend the purse", "progress": "in_progress"}]);
-            assert_eq!(list[0]["memo"]["todos"]["items"], items, "{list:?}");
+            assert_eq!(list[0]["note"]["todos"]["items"], items, "{list:?}");
             assert_eq!(list[0]["source"], "driver");
         }
         let files = of_type(&notes, "files")[0].to_string();
@@ -134,14 +134,14 @@ fn notes_carry_their_evidence_and_survive_a_kill() {
         resume.stdout(Stdio::null()).stderr(Stdio::null());
         assert!(resume.status().unwrap().success());
         let notes = fixture.notes();
-        let tests = &of_type(&notes, "tests")[0]["memo"]["tests"];
+        let tests = &of_type(&notes, "tests")[0]["note"]["tests"];
         assert_eq!(
             (&tests["phase"], &tests["passed"]),
             (&json!("green"), &json!(2))
         );
         let errors = of_type(&notes, "error");
         assert_eq!(errors.len(), 1, "{agent:?} {errors:#?}");
-        assert_eq!(errors[0]["memo"]["error"]["resolution"], "fixed");
+        assert_eq!(errors[0]["note"]["error"]["resolution"], "fixed");
         let written = fixture.events("memos_written");
         let red = written
             .iter()

@@ -192,14 +192,14 @@ fn secret_printed_by_a_tool_is_redacted_everywhere() {
     let mut shown = String::new();
     for words in [
         &["note", "decision", CANARY, "--session", "task"][..],
-        &["recover"],
+        &["doctor", "--recover"],
         &["context", "task"],
         &["context", "task", "--json"],
         &["note", "list", "task", "--json"],
         &["resume", "task", "--strategy", "summarized"],
         &["logs", "task", "--full"],
         &["logs", "task", "--json"],
-        &["sessions", "show", "task", "--json"],
+        &["show", "task", "--json"],
         &["sessions", "export", "task", "--output", export],
     ] {
         let output = segno_testkit::sandbox::run_to_end(command(words));

@@ -72,7 +72,7 @@ fn checkpoint_is_transferred_and_restored_in_another_home() {
         .expect_success()
         .json();
     assert_eq!(dry[0]["kind"], "would_import");
-    assert_eq!(dry[0]["session_came"], "new");
+    assert_eq!(dry[0]["session_outcome"], "new");
     assert!(list(&there).is_empty());
     assert_eq!(
         there
@@ -90,7 +90,7 @@ fn checkpoint_is_transferred_and_restored_in_another_home() {
     assert_eq!(imported["origin"], folder.to_str().unwrap());
     assert_eq!(imported["missing"], serde_json::json!([]));
     there.segno(&["checkpoint", "verify"]).expect_success();
-    there.segno(&["sessions", "show", "chain"]).expect_success();
+    there.segno(&["show", "chain"]).expect_success();
     let shown = there
         .segno(&["checkpoint", "show", id(&imported)])
         .expect_success();
@@ -114,8 +114,8 @@ fn checkpoint_is_transferred_and_restored_in_another_home() {
         .expect_success()
         .json()
         .remove(0);
-    assert_eq!(again["standing"], "known");
-    assert_eq!(again["session_came"], "known");
+    assert_eq!(again["outcome"], "existing");
+    assert_eq!(again["session_outcome"], "existing");
     assert_eq!(list(&there).len(), 1);
     // The imported checkpoint can be exported again, with the same files.
     let further = outside(&there, "further");
@@ -194,15 +194,13 @@ fn export_ends_at_the_checkpoint() {
         .json()
         .remove(0);
     assert_eq!(
-        (&known["standing"], &known["session_came"]),
-        (&"known".into(), &"known".into())
+        (&known["outcome"], &known["session_outcome"]),
+        (&"existing".into(), &"existing".into())
     );
     // On another machine it continues from where the checkpoint stood.
     let there = crate::sandbox();
     import(&there, &folder, &[]).expect_success();
-    let shown = there
-        .segno(&["sessions", "show", "chain", "--json"])
-        .expect_success();
+    let shown = there.segno(&["show", "chain", "--json"]).expect_success();
     assert!(shown.stdout.contains("interrupted"), "{}", shown.stdout);
     there.segno(&["checkpoint", "verify"]).expect_success();
 }
@@ -251,8 +249,8 @@ fn import_with_a_conflicting_id_gets_a_new_id() {
         .expect_success()
         .json()
         .remove(0);
-    assert_eq!(imported["standing"], "renamed");
-    assert_eq!(imported["was"], checkpoint["checkpoint"]);
+    assert_eq!(imported["outcome"], "renamed");
+    assert_eq!(imported["renamed_from"], checkpoint["checkpoint"]);
     assert_ne!(imported["checkpoint"], checkpoint["checkpoint"]);
     let listed = list(&sandbox);
     assert_eq!(listed.len(), 2);
@@ -272,7 +270,7 @@ fn import_does_not_replace_an_unreadable_checkpoint() {
         .expect_success()
         .json()
         .remove(0);
-    assert_eq!(imported["standing"], "renamed");
+    assert_eq!(imported["outcome"], "renamed");
     assert_eq!(bytes(&file), b"damaged");
 }
 
@@ -549,7 +547,7 @@ fn killed_import_can_be_repeated() {
             there.segno(&words).expect_success();
             assert_eq!(list(&there).len(), 1, "{call} {nth}");
             there.segno(&["checkpoint", "verify"]).expect_success();
-            there.segno(&["sessions", "show", "chain"]).expect_success();
+            there.segno(&["show", "chain"]).expect_success();
             if !killed {
                 break;
             }

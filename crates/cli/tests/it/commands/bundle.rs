@@ -137,14 +137,14 @@ fn bundle_holds_files_session_and_transcripts() {
         "imported task (",
         "failed, in ",
         "wrote 5 files",
-        "`segno resume task` goes on",
+        "resume it with `segno resume task`",
     ] {
         assert!(output.stdout.contains(words), "{words}: {output:?}");
     }
     assert_eq!(tree(&folder), tree(&first.work()));
-    let plan = second.segno(&["resume", "task", "--plan"]).expect_success();
+    let plan = second.segno(&["resume", "task", "--dry-run"]).expect_success();
     assert!(plan.stdout.contains("restored (claude-code)"), "{plan:?}");
-    let was = format!("was about {}", first.work().display());
+    let was = format!("moved from {}", first.work().display());
     assert!(plan.stdout.contains(&was), "{plan:?}");
     second.segno(&["resume", "task"]).expect_success();
     let started = String::from_utf8(bytes(&folder.join("started"))).unwrap();
@@ -323,11 +323,11 @@ fn import_without_a_folder_prints_a_hint() {
     let output = import(&second, &bundle, None, None).expect_success();
     let hint = format!("sessions import {} --into FOLDER", bundle.display());
     assert!(output.stderr.contains(&hint), "{output:?}");
-    assert!(!output.stdout.contains("goes on"), "{output:?}");
+    assert!(!output.stdout.contains("resume it with"), "{output:?}");
     let folder = root(&second).join("garden");
     let output = import(&second, &bundle, Some(&folder), None).expect_success();
     assert!(
-        output.stdout.contains("`segno resume task` goes on"),
+        output.stdout.contains("resume it with `segno resume task`"),
         "{output:?}"
     );
     let third = machine();
@@ -437,7 +437,7 @@ fn repeated_import_is_recognised_and_replaces_nothing() {
     import(&second, &bundle, Some(&folder), None).expect_success();
     write_file(&folder.join("chain.yaml"), b"edited since");
     let output = import(&second, &bundle, Some(&folder), None).expect_success();
-    assert!(output.stdout.contains("is here already"), "{output:?}");
+    assert!(output.stdout.contains("already exists here"), "{output:?}");
     assert_eq!(bytes(&folder.join("chain.yaml")), b"edited since");
     let elsewhere = root(&second).join("elsewhere");
     import(&second, &bundle, Some(&elsewhere), None).refused(17, &["[S0113]"]);

@@ -64,7 +64,7 @@ fn cancel_stops_a_running_session_between_steps() {
     let output = sandbox.segno(&["cancel", "chain"]).expect_success();
     assert_eq!(
         normalize(&sandbox, &output.stdout),
-        "chain ([ID]) was told, and stops after the step in flight, in a plan after the task"
+        "chain ([ID]) stops after the current step, or after the current task of a plan"
     );
     let output = live
         .finish()
@@ -86,11 +86,11 @@ fn cancel_now_kills_the_agent() {
     waiting_chain(&sandbox, 3, 1);
     let (live, agent) = start_waiting(&sandbox, &[]);
     let output = sandbox
-        .segno(&["cancel", "chain", "--now"])
+        .segno(&["cancel", "chain", "--force"])
         .expect_success();
     assert_eq!(
         normalize(&sandbox, &output.stdout),
-        "chain ([ID]) was told, and stops at once"
+        "chain ([ID]) stops immediately"
     );
     live.finish().refused(10, &["cancelled", "[R0102]"]);
     until_gone(&agent);
@@ -113,7 +113,7 @@ fn cancel_now_overrides_an_earlier_cancel() {
     let (live, agent) = start_waiting(&sandbox, &[]);
     sandbox.segno(&["cancel", "chain"]).expect_success();
     sandbox
-        .segno(&["cancel", "chain", "--now"])
+        .segno(&["cancel", "chain", "--force"])
         .expect_success();
     until_gone(&agent);
     live.finish()

@@ -260,7 +260,7 @@ fn checkpoint_names_the_files_changed_since_session_start() {
     );
     assert!(shown.stdout.contains(&line), "{}", shown.stdout);
     // A fork has the same start commit as its session.
-    let words = ["sessions", "fork", "chain", "--name", "copy"];
+    let words = ["fork", "chain", "--name", "copy"];
     sandbox.segno(&words).expect_success();
     let copied = sandbox
         .segno(&["logs", "copy", "--json"])
@@ -287,7 +287,7 @@ fn pruned_checkpoint_can_be_restored_until_gc() {
     assert!(
         output
             .stdout
-            .contains("let go of 1 of 2 checkpoints; `--undo`"),
+            .contains("pruned 1 of 2 checkpoints; `--undo`"),
         "{}",
         output.stdout
     );
@@ -302,7 +302,7 @@ fn pruned_checkpoint_can_be_restored_until_gc() {
         .segno(&["checkpoint", "show", id(&old)])
         .refused(17, &["K0201"]);
     sandbox
-        .segno(&["gc", "--grace-hours", "0"])
+        .segno(&["doctor", "--gc", "--grace-hours", "0"])
         .expect_success();
     sandbox
         .segno(&["checkpoint", "prune", "--undo", "0000"])
@@ -322,15 +322,18 @@ fn pruned_checkpoint_can_be_restored_until_gc() {
     // Without time to undo, gc deletes it.
     sandbox.segno(&prune).expect_success();
     sandbox.configure("[trash]\nkeep_days = 0\n");
-    let text = sandbox.segno(&["gc", "--dry-run"]).expect_success().stdout;
+    let text = sandbox
+        .segno(&["doctor", "--gc", "--dry-run"])
+        .expect_success()
+        .stdout;
     assert!(
-        text.contains(&format!("would erase {} for good", id(&old))),
+        text.contains(&format!("would delete checkpoint {}", id(&old))),
         "{text}"
     );
     // Both are still there: this one, and the one that its restore created.
     assert_eq!(sandbox.segno(&pruned).expect_success().json().len(), 2);
     sandbox
-        .segno(&["gc", "--grace-hours", "0"])
+        .segno(&["doctor", "--gc", "--grace-hours", "0"])
         .expect_success();
     assert_eq!(
         sandbox.segno(&pruned).expect_success().json(),
@@ -354,7 +357,7 @@ fn config_and_spec_patterns_select_the_files() {
     sandbox.configure("[checkpoints]\nexclude = [\"*.tmp\"]\n");
     run(&sandbox);
     let checkpoint = create_checkpoint(&sandbox);
-    let excluded: Vec<&str> = checkpoint["left_out_files"]
+    let excluded: Vec<&str> = checkpoint["excluded_files"]
         .as_array()
         .unwrap()
         .iter()
@@ -519,7 +522,7 @@ fn diff_lists_changed_notes_and_steps() {
     let lines = sandbox.segno(&words).expect_success().json();
     let notes: Vec<String> = lines
         .iter()
-        .filter(|line| line["kind"] == "memo")
+        .filter(|line| line["kind"] == "note")
         .map(|line| format!("{} {}", line["change"], line["id"]))
         .collect();
     assert_eq!(
@@ -649,7 +652,9 @@ fn damaged_checkpoint_is_named_and_others_stay_usable() {
         .segno(&["checkpoint", "restore", id(&one)])
         .expect_success();
     // gc deletes nothing while it does not know what is needed.
-    sandbox.segno(&["gc"]).refused(17, &["is damaged"]);
+    sandbox
+        .segno(&["doctor", "--gc"])
+        .refused(17, &["is damaged"]);
 }
 
 #[test]
@@ -666,7 +671,7 @@ fn prune_and_gc_keep_the_remaining_checkpoints_whole() {
         .segno(&[&words[..], &["--dry-run"]].concat())
         .expect_success();
     assert!(
-        output.stdout.contains("would let go of 2 of 4 checkpoints"),
+        output.stdout.contains("would prune 2 of 4 checkpoints"),
         "{}",
         output.stdout
     );
@@ -675,7 +680,7 @@ fn prune_and_gc_keep_the_remaining_checkpoints_whole() {
     let remaining = list(&sandbox);
     assert_eq!(remaining.len(), 2);
     let run_gc = |hours: &str| -> Value {
-        let output = sandbox.segno(&["gc", "--grace-hours", hours, "--json"]);
+        let output = sandbox.segno(&["doctor", "--gc", "--grace-hours", hours, "--json"]);
         output.expect_success().json().remove(0)
     };
     let waits = run_gc("24");
@@ -698,7 +703,7 @@ fn restore_saves_what_it_replaces() {
     // Another folder with its own files; and the session is deleted.
     sandbox.write("../other/src/main.rs", "somebody's work\n");
     sandbox
-        .segno(&["sessions", "delete", "chain", "--now", "--yes"])
+        .segno(&["sessions", "delete", "chain", "--permanent", "--yes"])
         .expect_success();
     let words = [
         "checkpoint",

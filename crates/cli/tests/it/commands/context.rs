@@ -10,7 +10,7 @@ fn paused(sandbox: &Sandbox) {
     waiting_chain(sandbox, 3, 1);
     let (live, _) = start_waiting(sandbox, &[]);
     sandbox
-        .segno(&["pause", "--now", "-r", "lunch is ready"])
+        .segno(&["pause", "--force", "-r", "lunch is ready"])
         .expect_success();
     live.finish().refused(130, &["paused"]);
     let noted = ["note", "decision", "Use SQLite", "--why", "one file"];
@@ -59,7 +59,7 @@ fn context_is_shown_whole_or_in_sections() {
     let shown = sandbox.segno(&words).expect_success().json().remove(0);
     assert_eq!(
         keys(&shown),
-        "edited fragments kind most_tokens name session tokens v"
+        "edited fragments kind max_tokens name session tokens v"
     );
     let sections: Vec<&Value> = shown["fragments"].as_array().unwrap().iter().collect();
     let sections: Vec<&Value> = sections.into_iter().map(|it| &it["section"]).collect();
@@ -75,7 +75,10 @@ fn edited_context_lasts_until_a_run_has_ended() {
     let sandbox = sandbox();
     paused(&sandbox);
     let output = edit(&sandbox, "echo 'Only this.' > \"$1\"").expect_success();
-    assert_eq!(output.stdout.trim(), "agents are told this in the next run");
+    assert_eq!(
+        output.stdout.trim(),
+        "agents receive this text in the next run"
+    );
     let shown = sandbox.segno(&["context"]).expect_success();
     assert_eq!(shown.stdout.trim(), "Only this.");
     assert!(
@@ -85,10 +88,7 @@ fn edited_context_lasts_until_a_run_has_ended() {
     );
     // The next edit starts from this text, and an empty text brings the generated context back.
     let output = edit(&sandbox, "grep -q 'Only this' \"$1\" && : > \"$1\"").expect_success();
-    assert_eq!(
-        output.stdout.trim(),
-        "what agents are told is compiled again"
-    );
+    assert_eq!(output.stdout.trim(), "the resume context is compiled again");
     let shown = sandbox.segno(&["context"]).expect_success().stdout;
     assert!(shown.contains("Use SQLite"), "{shown}");
     edit(&sandbox, "echo 'Only this.' > \"$1\"").expect_success();
@@ -113,7 +113,7 @@ fn failed_edit_changes_nothing_and_keeps_the_text() {
     let same = edit(&sandbox, ":").expect_success();
     assert_eq!(same.stdout.trim(), "nothing was changed");
     let long = edit(&sandbox, "head -c 30000 /dev/zero | tr '\\0' x > \"$1\"");
-    long.refused(2, &["[R0157]", "what you wrote is in "]);
+    long.refused(2, &["[R0157]", "your text is in "]);
     let after = sandbox
         .segno(&["logs", "chain", "--json"])
         .expect_success()
@@ -127,8 +127,8 @@ fn context_of_a_running_session_cannot_be_edited() {
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
     let refused = edit(&sandbox, "echo mine > \"$1\"");
-    let refused = refused.refused(21, &["[S0107]", "what you wrote is in "]);
-    let (_, path) = refused.stderr.split_once("what you wrote is in ").unwrap();
+    let refused = refused.refused(21, &["[S0107]", "your text is in "]);
+    let (_, path) = refused.stderr.split_once("your text is in ").unwrap();
     let path = path.lines().next().unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), "mine\n");
     sandbox.write("go", "");

@@ -51,8 +51,8 @@ fn imported_session_resumes_without_repeating_steps() {
     let sandbox = exported_session();
     let output = run_elsewhere(&sandbox, &["sessions", "import", "stuck.segno"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
-    imported stuck ([ID]), failed: 9 journal entries, 0 blobs
-    `segno resume stuck` goes on
+    imported stuck ([ID]), failed: 9 events, 0 blobs
+    resume it with `segno resume stuck`
     ");
     let here = sandbox.segno(&["logs", "stuck", "--json"]).expect_success();
     let copy = run_elsewhere(&sandbox, &["logs", "stuck", "--json"]).expect_success();
@@ -246,7 +246,7 @@ fn existing_session_is_not_imported_again() {
     run_elsewhere(&sandbox, &["resume", "stuck"]).expect_success();
     let older = file(&sandbox);
     run_elsewhere(&sandbox, &["sessions", "export", "stuck", "--force"]).expect_success();
-    import(&["the file continues to event", "--now", "import again"]);
+    import(&["the file continues to event", "--permanent", "import again"]);
     let newer = file(&sandbox);
     // Here the session continues differently.
     sandbox.segno(&["resume", "stuck"]).expect_success();
@@ -330,8 +330,7 @@ fn killed_import_leaves_nothing_or_the_whole_session() {
                 1 => drop(again.refused(17, &["the same journal"])),
                 more => panic!("{failpoint}: {more} sessions"),
             }
-            let shown =
-                run_elsewhere(&sandbox, &["sessions", "show", "chain", "--json"]).expect_success();
+            let shown = run_elsewhere(&sandbox, &["show", "chain", "--json"]).expect_success();
             assert_eq!(shown.json()[0]["steps_finished"], 1, "{failpoint}");
             run_elsewhere(&sandbox, &["doctor"]).expect_success();
         }

@@ -39,11 +39,11 @@ fn fork_before_a_step_repeats_nothing_before_it() {
     let sandbox = completed_session();
     let before = logs(&sandbox, "chain");
     let output = sandbox
-        .segno(&["sessions", "fork", "chain", "--before", "steps/1"])
+        .segno(&["fork", "chain", "--before", "steps/1"])
         .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     forked chain into chain-fork ([ID]), paused: 1 step done
-    `segno resume chain-fork` goes on
+    resume it with `segno resume chain-fork`
     ");
     assert_eq!(
         session_statuses(&sandbox),
@@ -68,7 +68,7 @@ fn fork_before_a_step_repeats_nothing_before_it() {
 fn fork_names_its_origin() {
     let sandbox = completed_session();
     sandbox
-        .segno(&["sessions", "fork", "chain", "--before", "steps/2"])
+        .segno(&["fork", "chain", "--before", "steps/2"])
         .expect_success();
     let events = logs(&sandbox, "chain-fork");
     let kinds: Vec<_> = events
@@ -97,9 +97,7 @@ fn fork_names_its_origin() {
         (&6.into(), &"steps/2".into())
     );
     assert!(from["forked_from"].is_null());
-    let output = sandbox
-        .segno(&["sessions", "show", "chain-fork"])
-        .expect_success();
+    let output = sandbox.segno(&["show", "chain-fork"]).expect_success();
     assert!(
         normalize(&sandbox, &output.stdout).contains("copy of  chain ([ID]), before steps/2"),
         "{}",
@@ -107,7 +105,7 @@ fn fork_names_its_origin() {
     );
     let output = sandbox.segno(&["logs", "chain-fork"]).expect_success();
     assert!(
-        output.stdout.contains("copied from chain"),
+        output.stdout.contains("forked from chain"),
         "{}",
         output.stdout
     );
@@ -120,7 +118,7 @@ fn fork_without_a_step_copies_all_finished_steps() {
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
     fix_answers(&sandbox);
     let output = sandbox
-        .segno(&["sessions", "fork", "chain", "--run", "--json"])
+        .segno(&["fork", "chain", "--run", "--json"])
         .expect_success();
     let lines = output.json();
     assert_eq!(
@@ -168,7 +166,7 @@ fn fork_copies_only_finished_parallel_steps() {
         .collect();
     assert_eq!(finished, ["branches/right/steps/0".to_owned()].into());
     sandbox
-        .segno(&["sessions", "fork", "both", "--before", step])
+        .segno(&["fork", "both", "--before", step])
         .expect_success();
     assert_eq!(paths(&shown(&sandbox, "both-fork")), finished);
     let calls = sandbox.calls().len();
@@ -178,14 +176,7 @@ fn fork_copies_only_finished_parallel_steps() {
     assert_eq!(again, expected.map(str::to_owned).into());
     // A common path prefix names a whole branch.
     let output = sandbox
-        .segno(&[
-            "sessions",
-            "fork",
-            "both",
-            "--before",
-            "branches/left",
-            "--json",
-        ])
+        .segno(&["fork", "both", "--before", "branches/left", "--json"])
         .expect_success();
     assert_eq!(output.json()[0]["name"], "both-fork-2");
 }
@@ -194,14 +185,14 @@ fn fork_copies_only_finished_parallel_steps() {
 fn unknown_step_is_reported_with_similar_ones() {
     let sandbox = completed_session();
     sandbox
-        .segno(&["sessions", "fork", "chain", "--before", "step/1"])
+        .segno(&["fork", "chain", "--before", "step/1"])
         .refused(
             17,
             &["no step `step/1`", "did you mean `steps/1`", "[S0114]"],
         );
     sandbox
-        .segno(&["sessions", "fork", "chain", "--before", "elsewhere"])
-        .refused(17, &["[S0114]", "segno sessions show chain --all"]);
+        .segno(&["fork", "chain", "--before", "elsewhere"])
+        .refused(17, &["[S0114]", "segno show chain --all"]);
     assert_eq!(session_statuses(&sandbox).len(), 1);
 }
 
@@ -209,9 +200,7 @@ fn unknown_step_is_reported_with_similar_ones() {
 fn fork_can_run_an_edited_spec() {
     let sandbox = completed_session();
     sandbox
-        .segno(&[
-            "sessions", "fork", "chain", "--before", "steps/1", "--name", "other",
-        ])
+        .segno(&["fork", "chain", "--before", "steps/1", "--name", "other"])
         .expect_success();
     edit(&sandbox, "two after", "deux after");
     let output = sandbox.segno(&["resume", "other"]).expect_success();
@@ -226,7 +215,7 @@ fn fork_can_run_an_edited_spec() {
         .stdout;
     assert!(full.contains("| deux after fine"), "{full}");
     sandbox
-        .segno(&["sessions", "fork", "chain", "--name", "other"])
+        .segno(&["fork", "chain", "--name", "other"])
         .refused(17, &["other", "[S0102]"]);
 }
 
@@ -239,13 +228,13 @@ fn fork_copies_answers_of_users() {
         .segno(&["answer", "report", "yes", "--resume"])
         .expect_success();
     let output = sandbox
-        .segno(&["sessions", "fork", "report", "--before", "steps/2", "--run"])
+        .segno(&["fork", "report", "--before", "steps/2", "--run"])
         .expect_success();
     assert!(output.stdout.ends_with("published\n"), "{}", output.stdout);
     assert_eq!(sandbox.calls(), ["steps/0", "steps/2", "steps/2"]);
     // A fork before the question asks it again.
     sandbox
-        .segno(&["sessions", "fork", "report", "--before", "steps/1", "--run"])
+        .segno(&["fork", "report", "--before", "steps/1", "--run"])
         .refused(19, &["Publish it?"]);
     sandbox.segno(&["doctor"]).expect_success();
 }
@@ -262,7 +251,7 @@ fn fork_does_not_overwrite_artifacts_of_its_original() {
         "answers.yaml",
         "ledger: calls.log\ndefault: {text: another}\n",
     );
-    let fork = ["sessions", "fork", "chain", "--before", "steps/1", "--run"];
+    let fork = ["fork", "chain", "--before", "steps/1", "--run"];
     sandbox
         .segno(&fork)
         .refused(12, &["out.txt exists", "[F0202]"]);
@@ -283,10 +272,10 @@ fn fork_keeps_its_texts_when_its_original_is_deleted() {
     );
     sandbox.segno(&["run", "chain.yaml"]).expect_success();
     sandbox
-        .segno(&["sessions", "fork", "chain", "--before", "steps/1"])
+        .segno(&["fork", "chain", "--before", "steps/1"])
         .expect_success();
     sandbox
-        .segno(&["sessions", "delete", "chain", "--now", "--yes"])
+        .segno(&["sessions", "delete", "chain", "--permanent", "--yes"])
         .expect_success();
     for path in tree(&sandbox.home().join("blobs")) {
         if path.is_file() {
@@ -320,7 +309,7 @@ fn killed_fork_leaves_nothing_or_the_whole_fork() {
     for point in Point::ALL {
         for visit in 1.. {
             let name = format!("{}-{visit}", point.name());
-            let mut command = sandbox.command(&["sessions", "fork", "chain", "--name", &name]);
+            let mut command = sandbox.command(&["fork", "chain", "--name", &name]);
             command.env("SEGNO_FAILPOINT", format!("{}:{visit}", point.name()));
             let output = segno_testkit::sandbox::run_to_end(command);
             let crashed = output.crashed();
@@ -331,7 +320,7 @@ fn killed_fork_leaves_nothing_or_the_whole_fork() {
                 assert_eq!(all[0], (name.clone(), "paused".into()));
                 assert_eq!(shown(&sandbox, &name)["steps_finished"], 2, "{name}");
                 sandbox
-                    .segno(&["sessions", "delete", &name, "--now", "--yes"])
+                    .segno(&["sessions", "delete", &name, "--permanent", "--yes"])
                     .expect_success();
             }
             if !crashed {

@@ -62,12 +62,12 @@ fn fork_of_a_checkpoint_gets_its_own_folder() {
     let (checkpoint, then) = completed_session(&sandbox);
     let (now, journal) = (folder_content(&sandbox.work()), logs(&sandbox, "chain"));
     let output = sandbox
-        .segno(&["sessions", "fork", "chain", "--from", &checkpoint])
+        .segno(&["fork", "chain", "--from", &checkpoint])
         .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     forked chain into chain-fork ([ID]), paused: 2 steps done
-    its files are those of checkpoint [ID], in [ROOT]/work-chain-fork
-    `segno resume chain-fork` goes on
+    restored the files of checkpoint [ID] to [ROOT]/work-chain-fork
+    resume it with `segno resume chain-fork`
     ");
     let folder = root(&sandbox).join("work-chain-fork");
     assert_eq!(folder_content(&folder), then);
@@ -100,13 +100,13 @@ fn resume_from_a_checkpoint_restores_the_folder_undoably() {
     let (now, journal) = (folder_content(&sandbox.work()), logs(&sandbox, "chain"));
     let back = ["resume", "--from", &checkpoint];
     let plan = sandbox
-        .segno(&[&back[..], &["--plan"]].concat())
+        .segno(&[&back[..], &["--dry-run"]].concat())
         .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &plan.stdout), @r"
-    session chain ([ID]) would be copied into chain-fork, which would go on; it stays as it is
-    2 steps done, not done again
-    the files of checkpoint [ID] would come back in [ROOT]/work: 3 written, 1 removed; what is there is kept in a checkpoint first
-    no step is in the middle of anything; the next one begins
+    session chain ([ID]) would be forked into chain-fork, which would be resumed; the session itself stays unchanged
+    2 steps finished, not run again
+    the files of checkpoint [ID] would be restored to [ROOT]/work: 3 written, 1 removed; the current files are saved in a checkpoint first
+    no step is in progress; the next one starts
     ");
     assert_eq!(folder_content(&sandbox.work()), now, "a plan does nothing");
     assert_eq!(session_statuses(&sandbox).len(), 1);
@@ -131,12 +131,19 @@ fn fork_without_a_checkpoint_has_the_current_files() {
     let sandbox = sandbox();
     completed_session(&sandbox);
     let now = folder_content(&sandbox.work());
-    let fork = ["sessions", "fork", "chain", "--into", "../apart"];
+    let fork = ["fork", "chain", "--into", "../apart"];
     sandbox.segno(&fork).expect_success();
     let folder = root(&sandbox).join("apart");
     assert_eq!(folder_content(&folder), now);
     assert_eq!(shown(&sandbox, "chain-fork")["steps_finished"], 3);
-    let plan = ["resume", "chain", "--fork", "--into", "../third", "--plan"];
+    let plan = [
+        "resume",
+        "chain",
+        "--fork",
+        "--into",
+        "../third",
+        "--dry-run",
+    ];
     let output = sandbox.segno(&plan).expect_success();
     assert!(
         output.stdout.contains("a checkpoint would be taken"),
@@ -172,7 +179,7 @@ fn fork_of_a_repository_is_a_whole_repository() {
     git(&work, &["add", "answers.yaml"]);
     git(&work, &["commit", "-q", "-m", "second"]);
     sandbox
-        .segno(&["sessions", "fork", "chain", "--from", &checkpoint])
+        .segno(&["fork", "chain", "--from", &checkpoint])
         .expect_success();
     let folder = root(&sandbox).join("work-chain-fork");
     assert_eq!(git(&folder, &["rev-parse", "HEAD"]), then);
@@ -192,7 +199,7 @@ fn impossible_forks_are_refused() {
         .segno(&["run", "chain.yaml", "--name", "other"])
         .expect_success();
     let fork = |session: &str, more: &[&str]| {
-        let words = [&["sessions", "fork", session], more].concat();
+        let words = [&["fork", session], more].concat();
         sandbox.segno(&words)
     };
     fork("chain", &["--from", "NOTHING"]).refused(17, &["no checkpoint matches", "[K0201]"]);
@@ -246,7 +253,7 @@ fn files_are_not_restored_under_a_running_session() {
     let back = ["resume", "chain", "--from", &checkpoint];
     sandbox.segno(&back).refused(17, &["chain", "[K0203]"]);
     let plan = sandbox
-        .segno(&[&back[..], &["--plan"]].concat())
+        .segno(&[&back[..], &["--dry-run"]].concat())
         .expect_success();
     assert!(
         plan.stdout.contains("this would be refused"),
@@ -256,7 +263,7 @@ fn files_are_not_restored_under_a_running_session() {
     assert_eq!(session_statuses(&sandbox).len(), 1);
     // In another folder they can: the session is only read.
     sandbox
-        .segno(&["sessions", "fork", "chain", "--from", &checkpoint])
+        .segno(&["fork", "chain", "--from", &checkpoint])
         .expect_success();
     sandbox.write("go", "");
     live.finish().expect_success();

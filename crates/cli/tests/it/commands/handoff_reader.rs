@@ -91,10 +91,10 @@ fn notes_of_the_reader_are_stored_with_their_source() {
             (&json!("model"), &json!("reader"))
         );
     }
-    let decision = &notes[0]["memo"]["decision"];
+    let decision = &notes[0]["note"]["decision"];
     assert_eq!(decision["text"], "SQLite keeps the coins.");
     assert_eq!(decision["alternatives"], json!(["PostgreSQL"]));
-    assert_eq!(notes[1]["memo"]["error"]["subject"], "make");
+    assert_eq!(notes[1]["note"]["error"]["subject"], "make");
     let asked = sandbox.read("asked-0");
     for words in [
         "chooses between several possible ways",

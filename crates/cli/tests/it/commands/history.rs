@@ -9,10 +9,7 @@ use crate::sandbox;
 fn status_without_sessions_says_so() {
     let sandbox = sandbox();
     let output = sandbox.segno(&["status"]).expect_success();
-    assert_eq!(
-        output.stdout,
-        "nothing is running, and nothing waits to be resumed\n"
-    );
+    assert_eq!(output.stdout, "no running or resumable sessions\n");
     assert_eq!(
         sandbox.segno(&["status", "--json"]).expect_success().stdout,
         ""
@@ -30,10 +27,10 @@ fn status_shows_running_and_waiting_sessions() {
     let (live, _) = start_waiting(&sandbox, &["--name", "busy"]);
     let output = sandbox.segno(&["status"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
-    NAME  STATUS  DONE  USED  LAST ENTRY  NOW
+    NAME  STATUS  DONE  USED  LAST EVENT  NOW
     busy  running  1 step  [TOOK] ago  steps/1 (process [PID] on [HOST])
     stuck  failed  2 steps  [TOOK] ago  step steps/2 (agent `a`) failed after 1 attempt: no key
-    1 session can go on: `segno resume NAME`
+    1 session can be resumed: `segno resume NAME`
     ");
     let lines = sandbox.segno(&["status", "--json"]).expect_success().json();
     insta::assert_snapshot!(keys(&lines[0]), @"chat contexts created_at entries kind memos name owner run session session_kind spec_digest status steps_finished suspended updated_at usage v workspace");

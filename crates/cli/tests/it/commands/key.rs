@@ -17,7 +17,7 @@ fn encrypted_sandbox(more: &[&str]) -> (Sandbox, PathBuf) {
     sandbox.scripted_chain(1, 0);
     sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let key = sandbox.work().parent().unwrap().join("the key");
-    let words = ["key", "new", key.to_str().unwrap()];
+    let words = ["config", "key", "new", key.to_str().unwrap()];
     run_with_passphrase(&sandbox, "open sesame", &[&words[..], more].concat()).expect_success();
     sandbox.configure(&format!("[encryption]\nkey_file = {:?}\n", key.display()));
     (sandbox, key)
@@ -70,7 +70,7 @@ fn encrypted_files_are_restored_with_the_key() {
         .refused(12, &["K0111", "no key is set", "encryption.key_file"]);
     let other = key.with_file_name("other");
     sandbox
-        .segno(&["key", "new", other.to_str().unwrap()])
+        .segno(&["config", "key", "new", other.to_str().unwrap()])
         .expect_success();
     sandbox.configure(&format!("[encryption]\nkey_file = {:?}\n", other.display()));
     sandbox
@@ -96,7 +96,7 @@ fn a_key_that_is_locked_needs_its_passphrase() {
 #[test]
 fn key_is_never_overwritten_and_an_invalid_one_is_named() {
     let (sandbox, key) = encrypted_sandbox(&[]);
-    let words = ["key", "new", key.to_str().unwrap()];
+    let words = ["config", "key", "new", key.to_str().unwrap()];
     sandbox.segno(&words).refused(2, &["the key", "exists"]);
     sandbox.segno(&["checkpoint", "create"]).expect_success();
     sandbox.write("no key", "hello\n");
@@ -106,7 +106,7 @@ fn key_is_never_overwritten_and_an_invalid_one_is_named() {
     let create = ["checkpoint", "create"];
     sandbox
         .segno(&create)
-        .refused(12, &["C0106", "segno key new"]);
+        .refused(12, &["C0106", "segno config key new"]);
     sandbox.configure("[encryption]\nkey_file = \"relative\"\n");
     sandbox
         .segno(&create)
@@ -123,7 +123,7 @@ fn gc_encrypts_older_checkpoints() {
     assert!(contains_text(&snapshots, "SEGNOPK"));
     for _ in 0..3 {
         sandbox
-            .segno(&["gc", "--grace-hours", "0"])
+            .segno(&["doctor", "--gc", "--grace-hours", "0"])
             .expect_success();
     }
     assert!(!contains_text(&snapshots, "SEGNOPK") && !contains_text(&snapshots, "SEGNOMF"));

@@ -66,7 +66,7 @@ fn waiting_session_shows_its_reset_time() {
     for words in [
         &["status", "--json"][..],
         &["sessions", "list", "--json"],
-        &["sessions", "show", "chain", "--json"],
+        &["show", "chain", "--json"],
     ] {
         let line = sandbox.segno(words).expect_success().json().remove(0);
         assert_eq!(line["status"], "running", "{words:?}");
@@ -77,7 +77,7 @@ fn waiting_session_shows_its_reset_time() {
     for words in [
         &["status"][..],
         &["sessions", "list"],
-        &["sessions", "show", "chain"],
+        &["show", "chain"],
         &["logs"],
     ] {
         let mut command = sandbox.command(words);
@@ -103,12 +103,12 @@ fn resume_waits_for_the_rest_and_calls_once() {
     child.wait().unwrap();
     let until_then = last_failure(&sandbox).unwrap()["suspended"]["until"].clone();
     let plan = sandbox
-        .segno(&["resume", "--plan", "--json"])
+        .segno(&["resume", "--dry-run", "--json"])
         .expect_success();
     assert_eq!(plan.json()[0]["steps"][0]["suspended"]["until"], until_then);
-    let plan = sandbox.segno(&["resume", "--plan"]).expect_success();
+    let plan = sandbox.segno(&["resume", "--dry-run"]).expect_success();
     assert!(plan.stdout.contains("suspended until 2"), "{plan:?}");
-    let plan = sandbox.segno(&["resume", "--plan", "--on-limit", "ask"]);
+    let plan = sandbox.segno(&["resume", "--dry-run", "--on-limit", "ask"]);
     assert!(!plan.expect_success().stdout.contains("suspended"));
 
     let output = sandbox.segno(&["resume", "--json"]).expect_success();

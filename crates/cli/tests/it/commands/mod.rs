@@ -10,6 +10,7 @@ mod archive;
 mod bundle;
 mod cancel;
 mod checkpoint;
+mod config;
 mod context;
 mod export_import;
 mod fork;
@@ -187,10 +188,10 @@ pub(crate) fn edit(sandbox: &Sandbox, from: &str, to: &str) {
     sandbox.write("chain.yaml", &spec.replace(from, to));
 }
 
-/// `sessions show --json` of one session.
+/// `show --json` of one session.
 #[track_caller]
 pub(crate) fn shown(sandbox: &Sandbox, session: &str) -> Value {
-    let output = sandbox.segno(&["sessions", "show", session, "--json"]);
+    let output = sandbox.segno(&["show", session, "--json"]);
     output.expect_success().json().remove(0)
 }
 

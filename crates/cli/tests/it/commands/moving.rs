@@ -54,9 +54,7 @@ fn moved_session_resumes_in_its_new_folder() {
     assert!(listed.stdout.contains("stuck  failed"), "{listed:?}");
     let listed = sandbox.segno(&["sessions", "list"]).expect_success();
     assert!(listed.stdout.starts_with("no sessions;"), "{listed:?}");
-    let shown = sandbox
-        .segno(&["sessions", "show", "stuck"])
-        .expect_success();
+    let shown = sandbox.segno(&["show", "stuck"]).expect_success();
     assert!(
         shown.stdout.contains(&format!("{path}/chain.yaml")),
         "{shown:?}"
@@ -96,9 +94,7 @@ fn ended_session_can_be_moved_with_its_checkpoints() {
     assert_eq!(output["kind"], "moved");
     assert_eq!(output["from"], folder.to_str().unwrap());
     assert_eq!(output["workspace"], again.to_str().unwrap());
-    let shown = sandbox
-        .segno(&["sessions", "show", "stuck", "--json"])
-        .expect_success();
+    let shown = sandbox.segno(&["show", "stuck", "--json"]).expect_success();
     assert_eq!(shown.json()[0]["status"], "cancelled");
     std::fs::remove_file(again.join("kept.txt")).unwrap();
     let checkpoint = sandbox
@@ -148,9 +144,7 @@ fn running_session_or_missing_folder_blocks_a_move() {
     sandbox
         .segno(&["sessions", "move", "busy", to])
         .expect_success();
-    let shown = sandbox
-        .segno(&["sessions", "show", "busy", "--json"])
-        .expect_success();
+    let shown = sandbox.segno(&["show", "busy", "--json"]).expect_success();
     let shown: &Value = &shown.json()[0];
     assert_eq!(shown["status"], "interrupted", "it stands as it stood");
 }
@@ -163,11 +157,11 @@ fn resume_without_its_folder_is_refused_with_a_hint() {
     let folder = root(&sandbox).join("renamed");
     std::fs::rename(sandbox.work(), &folder).unwrap();
     let event_count = || {
-        let words = ["sessions", "show", "chain", "--json"];
-        within(&sandbox, &folder, &words).expect_success().json()[0]["entries"].clone()
+        let words = ["show", "chain", "--json"];
+        within(&sandbox, &folder, &words).expect_success().json()[0]["events"].clone()
     };
     let before = event_count();
-    for words in [&["resume", "chain"][..], &["resume", "chain", "--plan"]] {
+    for words in [&["resume", "chain"][..], &["resume", "chain", "--dry-run"]] {
         within(&sandbox, &folder, words).refused(
             2,
             &[

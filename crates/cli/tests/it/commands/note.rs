@@ -51,7 +51,7 @@ fn note_is_stored_with_its_session_and_has_an_id() {
     ];
     let line = sandbox.segno(&error).expect_success().json().remove(0);
     assert_eq!(keys(&line), "kind memos name session v waits_for_run");
-    assert_eq!(line["memos"], json!(["e1"]));
+    assert_eq!(line["notes"], json!(["e1"]));
     let feedback = [
         "note",
         "feedback",
@@ -81,18 +81,18 @@ fn note_is_stored_with_its_session_and_has_an_id() {
     let ids: Vec<&Value> = notes.iter().map(|note| &note["id"]).collect();
     assert_eq!(json!(ids), json!(["d1", "e1", "f1", "t1", null]));
     assert_eq!(
-        notes[0]["memo"]["decision"],
+        notes[0]["note"]["decision"],
         json!({"matter": "library", "text": "Use SQLite", "why": "one file", "alternatives": ["PostgreSQL", "files"]})
     );
     assert_eq!(notes[0]["source"], "person");
-    assert_eq!(notes[4]["memo"]["tests"]["expected"], json!(["a::c"]));
+    assert_eq!(notes[4]["note"]["tests"]["expected"], json!(["a::c"]));
     let table = sandbox.segno(&["note", "list"]).expect_success().stdout;
     assert!(table.starts_with("MEMO  FROM"), "{table}");
     assert!(table.contains("error (unresolved): cannot link"), "{table}");
     for (note, lines) in [
         (
             "d1",
-            "memo       d1 of chain\ndecision   Use SQLite\nabout      library\nwhy        one file\nnot chosen PostgreSQL\nnot chosen files\nfrom       ",
+            "note       d1 of chain\ndecision   Use SQLite\nabout      library\nwhy        one file\nrejected   PostgreSQL\nrejected   files\nfrom       ",
         ),
         (
             "e1",
@@ -157,9 +157,9 @@ fn corrected_note_keeps_its_first_version_in_the_journal() {
     sandbox
         .segno(&["note", "withdraw", "d2", "--reason", "no choice"])
         .expect_success();
-    let notes = list_notes(&sandbox, &["--sort", "decision"]);
+    let notes = list_notes(&sandbox, &["--type", "decision"]);
     assert_eq!(notes.len(), 1);
-    assert_eq!(notes[0]["memo"]["decision"]["text"], "Use PostgreSQL");
+    assert_eq!(notes[0]["note"]["decision"]["text"], "Use PostgreSQL");
     assert_eq!(notes[0]["corrected"], true);
     let whole = sandbox
         .segno(&["note", "show", "d2"])
@@ -174,7 +174,7 @@ fn corrected_note_keeps_its_first_version_in_the_journal() {
             .unwrap()
             .ends_with(": no choice")
     );
-    assert_eq!(all[2]["memo"]["error"]["resolution"], "fixed");
+    assert_eq!(all[2]["note"]["error"]["resolution"], "fixed");
     let journal = sandbox.segno(&["logs", "chain"]).expect_success().stdout;
     assert!(journal.contains("decision: Use SQLite"), "{journal}");
     // A number is not used again.
@@ -194,7 +194,7 @@ fn note_for_a_running_session_reaches_its_journal() {
         .expect_success();
     assert_eq!(
         output.stdout.trim(),
-        "noted for chain; its run takes it into the journal"
+        "sent to the run of chain, which records it"
     );
     // The note counts from the time it was taken.
     assert_eq!(list_notes(&sandbox, &[])[0]["id"], "d1");
@@ -233,7 +233,7 @@ fn note_that_waited_for_a_killed_run_is_recorded_once() {
     sandbox.segno(&["resume", "chain"]).expect_success();
     let texts: Vec<Value> = list_notes(&sandbox, &[])
         .into_iter()
-        .map(|note| note["memo"]["todo"]["text"].clone())
+        .map(|note| note["note"]["todo"]["text"].clone())
         .collect();
     assert_eq!(texts, ["look at it", "and that"]);
 }
@@ -266,12 +266,12 @@ fn fork_keeps_the_notes_and_their_ids() {
         .expect_success();
     sandbox.segno(&["note", "withdraw", "d1"]).expect_success();
     sandbox
-        .segno(&["sessions", "fork", "chain", "--name", "copy"])
+        .segno(&["fork", "chain", "--name", "copy"])
         .expect_success();
     let notes = list_notes(&sandbox, &["copy"]);
     assert_eq!(notes.len(), 1);
     assert_eq!(
-        (&notes[0]["id"], &notes[0]["memo"]["decision"]["text"]),
+        (&notes[0]["id"], &notes[0]["note"]["decision"]["text"]),
         (&json!("d2"), &json!("Use Rust"))
     );
 }
@@ -288,13 +288,13 @@ fn failed_step_is_an_error_note_until_it_succeeds() {
     let errors = list_notes(&sandbox, &[]);
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert_eq!(errors[0]["id"], Value::Null);
-    let error = &errors[0]["memo"]["error"];
+    let error = &errors[0]["note"]["error"];
     assert_eq!(error["resolution"], "unresolved");
     assert_eq!(error["subject"], "step steps/0");
     sandbox.write("there", "");
     sandbox.segno(&["resume", "chain"]).expect_success();
     let errors = list_notes(&sandbox, &[]);
-    assert_eq!(errors[0]["memo"]["error"]["resolution"], "fixed");
+    assert_eq!(errors[0]["note"]["error"]["resolution"], "fixed");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn long_note_is_truncated_and_secrets_are_redacted() {
         .segno(&["note", "decision", &long, "--why", secret])
         .expect_success();
     let notes = list_notes(&sandbox, &[]);
-    let decision = &notes[0]["memo"]["decision"];
+    let decision = &notes[0]["note"]["decision"];
     assert!(decision["text"].as_str().unwrap().chars().count() <= 2001);
     for text in [
         decision.to_string(),

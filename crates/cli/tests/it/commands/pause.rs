@@ -96,7 +96,7 @@ fn pause_now_kills_the_agent_and_its_step_is_repeated() {
     waiting_chain(&sandbox, 2, 1);
     let (live, agent) = start_waiting(&sandbox, &[]);
     let output = sandbox
-        .segno(&["pause", "chain", "--now", "--json"])
+        .segno(&["pause", "chain", "--force", "--json"])
         .expect_success();
     let line = &output.json()[0];
     assert_eq!(

@@ -27,7 +27,7 @@ fn plan_shows_the_order_of_the_steps() {
     tasks/verdict   lead      scripted  -      tasks/security, tasks/speed, tasks/tests
     ");
     let output = sandbox
-        .segno(&["plan", &example("graph.yaml"), "--format", "mermaid"])
+        .segno(&["plan", &example("graph.yaml"), "--mermaid"])
         .expect_success();
     insta::assert_snapshot!(output.stdout, @r#"
     flowchart TD
@@ -75,10 +75,10 @@ fn every_pattern_can_be_planned_and_explained() {
         let spec = example(&format!("{name}.yaml"));
         for words in [
             vec!["plan", &spec],
-            vec!["plan", &spec, "--format", "mermaid"],
-            vec!["plan", &spec, "--format", "json"],
-            vec!["explain", &spec],
-            vec!["explain", &spec, "--json"],
+            vec!["plan", &spec, "--mermaid"],
+            vec!["plan", &spec, "--json"],
+            vec!["plan", &spec, "--explain"],
+            vec!["plan", &spec, "--explain", "--json"],
         ] {
             assert!(!sandbox.segno(&words).expect_success().stdout.is_empty());
         }
@@ -90,13 +90,13 @@ fn every_pattern_can_be_planned_and_explained() {
 fn explain_shows_inputs_agents_limits_and_artifacts() {
     let sandbox = sandbox();
     let output = sandbox
-        .segno(&["explain", &example("evaluator.yaml")])
+        .segno(&["plan", &example("evaluator.yaml"), "--explain"])
         .expect_success();
     insta::assert_snapshot!(output.stdout, @r#"
     announcement: an evaluator: drafts until one is good enough
       An announcement, rewritten until an editor is content.
     inputs:
-      news: string, "the archive is open to everyone from Monday on" unless given
+      news: string, default "the archive is open to everyone from Monday on"
     agents:
       editor: scripted; You judge texts. You have no patience for filler.
       writer: scripted; Write an announcement of two sentences: {{ news }}.
@@ -104,8 +104,8 @@ fn explain_shows_inputs_agents_limits_and_artifacts() {
       producer: writer
       evaluator: editor
     limits:
-      5 agents at once
-      a failed attempt is repeated 2 times
+      5 agents concurrently
+      a failed attempt is retried 2 times
     artifacts:
       announcement.md
     "#);
@@ -115,9 +115,12 @@ fn explain_shows_inputs_agents_limits_and_artifacts() {
 fn invalid_spec_has_no_plan() {
     let sandbox = sandbox();
     sandbox.write("spec.yaml", "version: 0\n");
-    for command in ["plan", "explain"] {
+    for words in [
+        &["plan", "spec.yaml"][..],
+        &["plan", "spec.yaml", "--explain"],
+    ] {
         sandbox
-            .segno(&[command, "spec.yaml"])
+            .segno(words)
             .refused(3, &["`name` is missing", "[W0101]"]);
     }
 }

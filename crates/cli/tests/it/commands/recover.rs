@@ -1,4 +1,4 @@
-//! `segno recover`.
+//! `segno doctor --recover`.
 
 use super::{Live, keys, normalize, session_statuses, shown, start_waiting, waiting_chain};
 use crate::sandbox;
@@ -23,10 +23,14 @@ fn checkpoints(sandbox: &Sandbox) -> Vec<Value> {
 fn lost_run_gets_a_checkpoint_and_can_be_resumed() {
     let sandbox = sandbox();
     start_and_kill(&sandbox);
-    let before = sandbox.segno(&["recover", "--dry-run"]).expect_success();
+    let before = sandbox
+        .segno(&["doctor", "--recover", "--dry-run"])
+        .expect_success();
     assert_eq!(normalize(&sandbox, &before.stdout), "chain ([ID]) was lost");
     assert_eq!(checkpoints(&sandbox).len(), 0);
-    let output = sandbox.segno(&["recover", "--json"]).expect_success();
+    let output = sandbox
+        .segno(&["doctor", "--recover", "--json"])
+        .expect_success();
     let line = &output.json()[0];
     assert_eq!(
         keys(line),
@@ -43,8 +47,8 @@ fn lost_run_gets_a_checkpoint_and_can_be_resumed() {
     let session = shown(&sandbox, "chain");
     assert_eq!(session["status"], "interrupted");
     assert_eq!(session["steps"][1]["status"], "unknown");
-    let again = sandbox.segno(&["recover"]).expect_success();
-    assert_eq!(again.stdout.trim(), "no run was lost");
+    let again = sandbox.segno(&["doctor", "--recover"]).expect_success();
+    assert_eq!(again.stdout.trim(), "no crashed runs");
     sandbox.write("go", "");
     sandbox.segno(&["resume"]).expect_success();
     assert_eq!(
@@ -59,17 +63,19 @@ fn running_and_ended_sessions_are_left_unchanged() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 2, 1);
     let (live, _) = start_waiting(&sandbox, &[]);
-    let output = sandbox.segno(&["recover"]).expect_success();
-    assert_eq!(output.stdout.trim(), "no run was lost");
+    let output = sandbox.segno(&["doctor", "--recover"]).expect_success();
+    assert_eq!(output.stdout.trim(), "no crashed runs");
     sandbox.write("go", "");
     live.finish().expect_success();
-    sandbox.segno(&["recover", "chain"]).expect_success();
+    sandbox
+        .segno(&["doctor", "--recover", "chain"])
+        .expect_success();
     assert_eq!(
         session_statuses(&sandbox),
         [("chain".into(), "completed".into())]
     );
     sandbox
-        .segno(&["recover", "nobody"])
+        .segno(&["doctor", "--recover", "nobody"])
         .refused(17, &["[S0101]"]);
 }
 
@@ -80,7 +86,7 @@ fn lost_run_without_its_folder_is_still_marked() {
     let work = sandbox.work();
     let moved = work.with_extension("moved");
     std::fs::rename(&work, &moved).unwrap();
-    let mut command = sandbox.command(&["recover"]);
+    let mut command = sandbox.command(&["doctor", "--recover"]);
     command.current_dir(&moved);
     let output = segno_testkit::sandbox::run_to_end(command).expect_success();
     assert!(
@@ -88,11 +94,7 @@ fn lost_run_without_its_folder_is_still_marked() {
         "{}",
         output.stdout
     );
-    assert!(
-        output.stderr.contains("there is no checkpoint"),
-        "{}",
-        output.stderr
-    );
+    assert!(output.stderr.contains("no checkpoint"), "{}", output.stderr);
     std::fs::rename(&moved, &work).unwrap();
     assert_eq!(
         session_statuses(&sandbox),
@@ -105,7 +107,7 @@ fn concurrent_recovers_mark_a_lost_run_once() {
     let sandbox = sandbox();
     start_and_kill(&sandbox);
     let all: Vec<Live> = (0..6)
-        .map(|_| Live::start(&sandbox, &["recover", "--json"]))
+        .map(|_| Live::start(&sandbox, &["doctor", "--recover", "--json"]))
         .collect();
     let lines: Vec<Value> = all
         .into_iter()
@@ -128,13 +130,13 @@ fn killed_recover_is_completed_by_the_next() {
     for point in Point::ALL {
         let sandbox = sandbox();
         start_and_kill(&sandbox);
-        let mut command = sandbox.command(&["recover"]);
+        let mut command = sandbox.command(&["doctor", "--recover"]);
         command.env("SEGNO_FAILPOINT", point.name());
         if !segno_testkit::sandbox::run_to_end(command).crashed() {
             continue;
         }
         kills += 1;
-        sandbox.segno(&["recover"]).expect_success();
+        sandbox.segno(&["doctor", "--recover"]).expect_success();
         assert_eq!(
             session_statuses(&sandbox),
             [("chain".into(), "interrupted".into())]

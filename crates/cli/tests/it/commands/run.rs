@@ -242,7 +242,7 @@ fn auto_resume_resumes_a_killed_run() {
         .segno(&["run", "chain.yaml", "--auto-resume"])
         .expect_success();
     assert!(
-        output.stderr.contains("going on with chain ("),
+        output.stderr.contains("resuming chain ("),
         "{}",
         output.stderr
     );

@@ -70,8 +70,8 @@ fn environment_secret_is_never_stored_or_shown() {
     for words in [
         &["logs", "--full"][..],
         &["logs", "--json"],
-        &["sessions", "show", "chain"],
-        &["sessions", "show", "chain", "--json"],
+        &["show", "chain"],
+        &["show", "chain", "--json"],
         &["doctor"],
     ] {
         segno(words);

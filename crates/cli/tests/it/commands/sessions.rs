@@ -27,7 +27,7 @@ fn sessions_are_listed_newest_first() {
     let sandbox = completed_and_failed();
     let output = sandbox.segno(&["sessions", "list"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
-    NAME  STATUS  LAST ENTRY  RUNS  KIND  ID
+    NAME  STATUS  LAST EVENT  RUNS  KIND  ID
     done  completed  [TOOK] ago  1  workflow  [ID]
     stuck  failed  [TOOK] ago  1  workflow  [ID]
     ");
@@ -81,9 +81,7 @@ fn an_empty_home_has_no_sessions() {
 #[test]
 fn a_session_is_shown_with_its_steps() {
     let sandbox = completed_and_failed();
-    let output = sandbox
-        .segno(&["sessions", "show", "stuck"])
-        .expect_success();
+    let output = sandbox.segno(&["show", "stuck"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     session  stuck ([ID])
     status  failed
@@ -99,7 +97,7 @@ fn a_session_is_shown_with_its_steps() {
     steps/1  a  finished  1  [TOOK]
     steps/2  a  failed  1  no key
 
-    `segno resume stuck` goes on
+    resume it with `segno resume stuck`
     ");
     let shown = super::shown(&sandbox, "stuck");
     insta::assert_snapshot!(keys(&shown), @"artifacts chat conversations created_at entries error forked_from kind memos name owner run session session_kind spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
@@ -121,9 +119,7 @@ fn steps_are_shown_as_a_tree_by_their_paths() {
         ),
     );
     sandbox.segno(&["run", "both.yaml"]).expect_success();
-    let output = sandbox
-        .segno(&["sessions", "show", "both"])
-        .expect_success();
+    let output = sandbox.segno(&["show", "both"]).expect_success();
     let (_, steps) = output.stdout.split_once("\n\n").unwrap();
     insta::assert_snapshot!(normalize(&sandbox, steps), @r"
     STEP  AGENT  STATUS  TRIES  TOOK  USED
@@ -160,7 +156,7 @@ fn long_list_of_finished_steps_is_folded_without_all() {
     );
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
     let show = |words: &[&str]| {
-        let words = [&["sessions", "show", "chain"], words].concat();
+        let words = [&["show", "chain"], words].concat();
         sandbox.segno(&words).expect_success().stdout
     };
     let short = show(&[]);
@@ -179,7 +175,7 @@ fn delete_has_a_dry_run() {
         .segno(&["sessions", "delete", "stuck", "--dry-run"])
         .expect_success();
     assert!(
-        output.stdout.contains("stuck (") && output.stdout.contains("9 journal entries"),
+        output.stdout.contains("stuck (") && output.stdout.contains("9 events"),
         "{}",
         output.stdout
     );
@@ -200,14 +196,21 @@ fn permanently_deleted_session_leaves_no_files() {
     );
     sandbox.segno(&["run", "chain.yaml"]).expect_success();
     let output = sandbox
-        .segno(&["sessions", "delete", "chain", "--now", "--yes", "--json"])
+        .segno(&[
+            "sessions",
+            "delete",
+            "chain",
+            "--permanent",
+            "--yes",
+            "--json",
+        ])
         .expect_success();
     let line = &output.json()[0];
     assert_eq!(keys(line), "deleted for_good kind name session until v");
     assert_eq!(line["deleted"], true);
     assert!(session_statuses(&sandbox).is_empty());
     sandbox
-        .segno(&["sessions", "show", "chain"])
+        .segno(&["show", "chain"])
         .refused(17, &["chain", "[S0101]"]);
     let id = line["session"].as_str().unwrap();
     let left: Vec<_> = tree(&sandbox.home())
@@ -288,9 +291,9 @@ fn cleanup_says_what_it_moves_and_how_to_undo_it() {
         .segno(&["sessions", "cleanup", "--max-age-days", "0", "--completed"])
         .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
-    done ([ID]), completed, last entry [TIME]
+    done ([ID]), completed, last event [TIME]
     1 session moved to the trash
-    `segno sessions trash` lists them, `segno sessions restore NAME` brings one back
+    `segno sessions trash` lists them, `segno sessions restore NAME` restores one
     ");
     assert_eq!(
         session_statuses(&sandbox),

@@ -22,7 +22,7 @@ fn ctrl_c_stops_after_the_step() {
       … steps/0 a
       ✓ steps/0 [TOOK]
       … steps/1 a
-    stopping after this step; Ctrl-C again stops at once
+    stopping after this step; Ctrl-C again stops immediately
       ✓ steps/1 [TOOK]
     stopped: session `chain` is paused, requested by Ctrl-C [R0102]
       hint: `segno resume chain` continues the session

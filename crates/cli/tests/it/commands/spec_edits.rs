@@ -71,7 +71,7 @@ fn a_changed_answer_changes_the_steps_that_use_it() {
 fn edit_can_be_refused_before_anything_runs() {
     let sandbox = edited();
     let before = shown(&sandbox, "chain");
-    sandbox.segno(&["resume", "--on-change", "fail"]).refused(
+    sandbox.segno(&["resume", "--on-change", "refuse"]).refused(
         22,
         &[
             "the spec was edited",
@@ -82,7 +82,7 @@ fn edit_can_be_refused_before_anything_runs() {
         ],
     );
     let after = shown(&sandbox, "chain");
-    assert_eq!(before["entries"], after["entries"]);
+    assert_eq!(before["events"], after["events"]);
     assert_eq!(
         session_statuses(&sandbox),
         [("chain".into(), "failed".into())]
@@ -115,7 +115,7 @@ fn added_steps_are_named() {
         "chain.yaml",
         &format!("{spec}      - {{agent: a, input: four}}\n"),
     );
-    let output = sandbox.segno(&["resume", "--on-change", "fail"]);
+    let output = sandbox.segno(&["resume", "--on-change", "refuse"]);
     let output = output.refused(22, &["steps/3 (added)"]);
     assert!(!output.stderr.contains("steps/0"), "{}", output.stderr);
     sandbox.segno(&["resume"]).expect_success();

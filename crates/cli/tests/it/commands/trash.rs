@@ -67,8 +67,8 @@ fn deleted_session_disappears_and_can_be_restored() {
         .segno(&["sessions", "delete", "stuck"])
         .expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
-    moved stuck ([ID]), failed, 9 journal entries to the trash
-    `segno sessions restore stuck` brings it back
+    moved stuck ([ID]), failed, 9 events to the trash
+    `segno sessions restore stuck` restores it
     ");
     assert!(session_statuses(&sandbox).is_empty());
     let status = sandbox.segno(&["status"]).expect_success().stdout;
@@ -76,7 +76,7 @@ fn deleted_session_disappears_and_can_be_restored() {
     sandbox.segno(&["resume"]).refused(17, &["[S0106]"]);
     for words in [
         ["resume", "stuck"].as_slice(),
-        &["sessions", "show", "stuck"],
+        &["show", "stuck"],
         &["logs", "stuck"],
         &["cancel", "stuck"],
     ] {
@@ -107,7 +107,9 @@ fn trash_shows_its_sessions_and_their_expiry() {
     let output = sandbox.segno(&["sessions", "trash"]).expect_success();
     let table = normalize(&sandbox, &output.stdout);
     assert!(
-        table.starts_with("NAME  STATUS  DELETED  GOES FOR GOOD  ID\nstuck  failed  [TOOK] ago  in 6 d 23 h  [ID]\n"),
+        table.starts_with(
+            "NAME  STATUS  DELETED  EXPIRES  ID\nstuck  failed  [TOOK] ago  in 6 d 23 h  [ID]\n"
+        ),
         "{table}"
     );
     let output = sandbox
@@ -155,7 +157,7 @@ fn restored_session_gets_a_number_if_its_name_is_taken() {
 fn permanent_deletion_needs_yes() {
     let sandbox = failed_session();
     sandbox
-        .segno(&["sessions", "delete", "stuck", "--now"])
+        .segno(&["sessions", "delete", "stuck", "--permanent"])
         .refused(2, &["stuck", "--yes", "--dry-run"]);
     assert_eq!(session_statuses(&sandbox).len(), 1);
     sandbox
@@ -190,12 +192,10 @@ fn trashed_session_can_be_deleted_permanently() {
         .segno(&["sessions", "delete", "stuck"])
         .expect_success();
     sandbox
-        .segno(&["sessions", "delete", "stuck", "--now", "--yes"])
+        .segno(&["sessions", "delete", "stuck", "--permanent", "--yes"])
         .expect_success();
     assert!(trashed_names(&sandbox).is_empty());
-    sandbox
-        .segno(&["sessions", "show", "stuck"])
-        .refused(17, &["[S0101]"]);
+    sandbox.segno(&["show", "stuck"]).refused(17, &["[S0101]"]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn old_unreferenced_blobs_are_deleted() {
     assert_eq!(blobs(&sandbox), 2);
     // Only old blobs are deleted.
     sandbox
-        .segno(&["sessions", "delete", "one", "--now", "--yes"])
+        .segno(&["sessions", "delete", "one", "--permanent", "--yes"])
         .expect_success();
     let blob = tree(&sandbox.home().join("blobs"));
     for path in blob.iter().filter(|path| path.is_file()) {
@@ -234,7 +234,7 @@ fn old_unreferenced_blobs_are_deleted() {
         output.stdout
     );
     assert_eq!(blobs(&sandbox), 1);
-    sandbox.segno(&["sessions", "show", "two"]).expect_success();
+    sandbox.segno(&["show", "two"]).expect_success();
     let output = sandbox.segno(&["doctor"]).expect_success();
     assert!(!output.stdout.contains("note:"), "{}", output.stdout);
 }
@@ -254,7 +254,7 @@ fn cleanup_deletes_old_sessions_in_the_trash() {
     assert!(
         output
             .stdout
-            .contains("1 session would be deleted for good"),
+            .contains("1 session would be deleted permanently"),
         "{}",
         output.stdout
     );
@@ -264,7 +264,7 @@ fn cleanup_deletes_old_sessions_in_the_trash() {
         .expect_success();
     let line = &output.json()[0];
     assert_eq!(
-        (&line["name"], &line["for_good"]),
+        (&line["name"], &line["permanent"]),
         (&"stuck".into(), &true.into())
     );
     assert!(trashed_names(&sandbox).is_empty());
@@ -324,7 +324,10 @@ fn auto_cleanup_runs_once_a_day() {
 fn killed_deletion_leaves_the_session_whole_or_gone() {
     for (words, now) in [
         (["sessions", "delete", "stuck"].as_slice(), false),
-        (&["sessions", "delete", "stuck", "--now", "--yes"], true),
+        (
+            &["sessions", "delete", "stuck", "--permanent", "--yes"],
+            true,
+        ),
     ] {
         for point in ["journal.before_commit", "journal.after_commit"] {
             for visit in 1.. {

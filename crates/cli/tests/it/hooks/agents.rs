@@ -65,7 +65,7 @@ impl Scene {
             command.env(name, value);
         }
         let output = run_to_end({
-            command.args(["hooks", "install", self.word()]);
+            command.args(["agents", "hooks", "install", self.word()]);
             command
         })
         .expect_success();
@@ -135,7 +135,9 @@ fn hook_reports_a_foreign_session_without_disturbing_it() {
             let log = fs::read_to_string(&log).unwrap_or_default();
             log.contains("Stop\n") && log.contains("SessionEnd\n")
         });
-        let mut command = scene.sandbox.command(&["hooks", "uninstall", scene.word()]);
+        let mut command = scene
+            .sandbox
+            .command(&["agents", "hooks", "uninstall", scene.word()]);
         command.envs(
             scene
                 .stage

@@ -52,19 +52,20 @@ impl Fixture {
     }
 
     fn install(&self) -> String {
-        self.segno(&["hooks", "install", "claude"]).expect_success();
+        self.segno(&["agents", "hooks", "install", "claude"])
+            .expect_success();
         self.text()
     }
 
     fn uninstall(&self) -> String {
-        self.segno(&["hooks", "uninstall", "claude"])
+        self.segno(&["agents", "hooks", "uninstall", "claude"])
             .expect_success();
         self.text()
     }
 
     fn status(&self) -> Value {
         let output = self
-            .segno(&["hooks", "status", "claude", "--json"])
+            .segno(&["agents", "hooks", "status", "claude", "--json"])
             .expect_success();
         output.json().remove(0)
     }

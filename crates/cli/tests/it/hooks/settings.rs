@@ -44,11 +44,11 @@ fn uninstall_removes_a_file_that_install_created() {
     let mode = fixture.file().metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     fixture
-        .segno(&["hooks", "uninstall", "claude"])
+        .segno(&["agents", "hooks", "uninstall", "claude"])
         .expect_success();
     assert!(!fixture.file().exists());
     fixture
-        .segno(&["hooks", "uninstall", "claude"])
+        .segno(&["agents", "hooks", "uninstall", "claude"])
         .expect_success();
     assert!(!fixture.file().exists());
 }
@@ -78,7 +78,7 @@ fn install_keeps_symlink_and_file_mode() {
     assert_eq!(fixture.uninstall(), THEIRS);
     assert!(fixture.file().symlink_metadata().unwrap().is_symlink());
     fs::remove_file(&real).unwrap();
-    let output = fixture.segno(&["hooks", "install", "claude"]);
+    let output = fixture.segno(&["agents", "hooks", "install", "claude"]);
     output.refused(12, &["leads nowhere", "H0101"]);
 }
 
@@ -95,7 +95,7 @@ fn unsafe_settings_are_refused_and_left_unchanged() {
         let fixture = Fixture::new();
         fixture.write(text);
         for verb in ["install", "uninstall", "status"] {
-            let output = fixture.segno(&["hooks", verb, "claude"]);
+            let output = fixture.segno(&["agents", "hooks", verb, "claude"]);
             output.refused(
                 12,
                 &["settings.json was left as it is", "H0102", "mend it first"],
@@ -106,7 +106,7 @@ fn unsafe_settings_are_refused_and_left_unchanged() {
     let fixture = Fixture::new();
     fixture.write(THEIRS);
     fs::set_permissions(fixture.file(), fs::Permissions::from_mode(0o666)).unwrap();
-    let output = fixture.segno(&["hooks", "install", "claude"]);
+    let output = fixture.segno(&["agents", "hooks", "install", "claude"]);
     output.refused(12, &["everyone may write to it", "H0101"]);
     assert_eq!(fixture.text(), THEIRS);
 }
@@ -115,7 +115,7 @@ fn unsafe_settings_are_refused_and_left_unchanged() {
 fn dry_run_shows_the_change_without_secrets() {
     let fixture = Fixture::new();
     fixture.write(THEIRS);
-    let mut command = fixture.command(&["hooks", "install", "claude", "--dry-run"]);
+    let mut command = fixture.command(&["agents", "hooks", "install", "claude", "--dry-run"]);
     command.env("TOKEN", "s3cr3t-token-value-0123456789");
     let output = segno_testkit::sandbox::run_to_end(command).expect_success();
     assert!(
@@ -132,7 +132,7 @@ fn dry_run_shows_the_change_without_secrets() {
     assert!(!fixture.sandbox.home().exists());
     let installed = fixture.install();
     let output = fixture
-        .segno(&["hooks", "uninstall", "claude", "--dry-run"])
+        .segno(&["agents", "hooks", "uninstall", "claude", "--dry-run"])
         .expect_success();
     assert!(output.stdout.contains("\n-"), "{}", output.stdout);
     assert_eq!(fixture.text(), installed);
@@ -164,7 +164,7 @@ fn concurrent_installs_lose_nothing() {
         command.spawn().unwrap()
     };
     let all: Vec<_> = (0..8)
-        .map(|_| start(&["hooks", "install", "claude"]))
+        .map(|_| start(&["agents", "hooks", "install", "claude"]))
         .collect();
     all.into_iter()
         .for_each(|child| drop(wait_for_output(child).expect_success()));
@@ -178,6 +178,7 @@ fn concurrent_installs_lose_nothing() {
     let all: Vec<_> = (0..8)
         .map(|n| {
             start(&[
+                "agents",
                 "hooks",
                 if n % 2 == 0 { "install" } else { "uninstall" },
                 "claude",
@@ -202,7 +203,7 @@ fn install_repairs_the_hooks_of_a_moved_binary() {
     fixture.sandbox.set_env(&mut command);
     command
         .env("CLAUDE_CONFIG_DIR", fixture.root())
-        .args(["hooks", "install", "claude"]);
+        .args(["agents", "hooks", "install", "claude"]);
     segno_testkit::sandbox::run_to_end(command).expect_success();
     assert_eq!(
         fixture.status()["state"],
@@ -211,13 +212,13 @@ fn install_repairs_the_hooks_of_a_moved_binary() {
     );
     fs::remove_file(&copy).unwrap();
     let output = fixture
-        .segno(&["hooks", "status", "claude"])
+        .segno(&["agents", "hooks", "status", "claude"])
         .expect_success();
     assert!(
         output.stdout.contains("claude: outdated") && output.stdout.contains("not there any more"),
         "{output:?}"
     );
-    assert!(output.stderr.contains("segno hooks install claude"));
+    assert!(output.stderr.contains("segno agents hooks install claude"));
     fixture.install();
     assert_eq!(fixture.status()["state"], "installed");
     assert_eq!(commands(&fixture.text(), "Stop").len(), 2);

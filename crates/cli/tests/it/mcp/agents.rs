@@ -278,7 +278,7 @@ fn agent_start_names_its_session_and_allows_only_our_tools() {
     let starts = started(&sandbox, "allow = [\"Bash(make)\"]");
     assert_eq!(starts.len(), 2);
     let session = sandbox
-        .segno(&["sessions", "show", "task", "--json"])
+        .segno(&["show", "task", "--json"])
         .expect_success()
         .json();
     let session = format!("--session={}", session[0]["session"].as_str().unwrap());
@@ -339,6 +339,6 @@ fn api_model_can_use_the_mcp_server() {
     run_to_end(command).expect_success();
     let notes = super::notes(&sandbox, "ask");
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert_eq!(notes[0]["memo"]["decision"]["text"], "Use SQLite");
+    assert_eq!(notes[0]["note"]["decision"]["text"], "Use SQLite");
     assert_eq!(notes[0]["source"], "agent");
 }

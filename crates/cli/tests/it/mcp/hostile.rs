@@ -186,7 +186,7 @@ fn agent_text_is_bounded_and_stays_on_one_line() {
         &json!({"text": text, "alternatives": many}),
     );
     assert_eq!(recorded["id"], "d1");
-    let note = &notes(&sandbox, "chain")[0]["memo"]["decision"];
+    let note = &notes(&sandbox, "chain")[0]["note"]["decision"];
     assert!(note["text"].as_str().unwrap().chars().count() <= 2001);
     assert_eq!(note["alternatives"].as_array().unwrap().len(), 50);
     let context = client.read("context");

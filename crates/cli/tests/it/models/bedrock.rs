@@ -46,7 +46,7 @@ fn signed_request_is_answered_and_its_usage_is_counted() {
     sandbox.write("ask.yaml", &spec.replace("small-1", "\"a.small-v1:0\""));
     let output = run(&sandbox, &["run", "ask.yaml"]).expect_success();
     assert_eq!(output.stdout, "at last\n");
-    let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]);
+    let shown = sandbox.segno(&["show", "ask", "--json"]);
     let shown = shown.expect_success().json();
     assert_eq!(shown[0]["usage"]["input_tokens"], 11);
     assert_eq!(shown[0]["usage"]["output_tokens"], 7);

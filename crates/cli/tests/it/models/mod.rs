@@ -64,7 +64,7 @@ fn model_answers_and_its_usage_is_counted() {
         let output = run(&sandbox, &["run", "ask.yaml"]).expect_success();
         assert_eq!(output.stdout, "you said: and you said: one\n");
         let shown = sandbox
-            .segno(&["sessions", "show", "ask", "--json"])
+            .segno(&["show", "ask", "--json"])
             .expect_success()
             .json();
         assert_eq!(shown[0]["usage"]["input_tokens"], 22);
@@ -192,7 +192,7 @@ fn cost_is_counted_at_known_prices_and_limited() {
     sandbox.configure("[prices.small-1]\ninput = 10\noutput = 10.0\n");
     run(&sandbox, &["run", "ask.yaml"]).refused(20, &["max_cost_usd", "[R0112]"]);
     assert_eq!(server.requests().len(), 2);
-    let shown = sandbox.segno(&["sessions", "show", "ask", "--json"]);
+    let shown = sandbox.segno(&["show", "ask", "--json"]);
     assert_eq!(
         shown.expect_success().json()[0]["usage"]["cost_usd"],
         0.000_36

@@ -34,15 +34,15 @@ fn tool_results_become_notes_with_their_call() {
             .json();
         let errors: Vec<&Value> = notes
             .iter()
-            .filter(|note| !note["memo"]["error"].is_null())
+            .filter(|note| !note["note"]["error"].is_null())
             .collect();
         assert_eq!(errors.len(), 2, "{provider} {notes:#?}");
-        let read = &errors[0]["memo"]["error"];
+        let read = &errors[0]["note"]["error"];
         assert_eq!(
             (&read["subject"], &read["resolution"]),
             (&json!("file_read coins.txt"), &json!("fixed"))
         );
-        let code = &errors[1]["memo"]["error"];
+        let code = &errors[1]["note"]["error"];
         assert_eq!(code["resolution"], "unresolved");
         assert!(
             code["text"].as_str().unwrap().contains("no purse"),
@@ -58,9 +58,9 @@ fn tool_results_become_notes_with_their_call() {
             );
             assert!(error["call"].is_string(), "{error}");
         }
-        let files = notes.iter().find(|note| !note["memo"]["files"].is_null());
+        let files = notes.iter().find(|note| !note["note"]["files"].is_null());
         assert_eq!(
-            files.unwrap()["memo"]["files"]["paths"],
+            files.unwrap()["note"]["files"]["paths"],
             json!(["coins.txt"])
         );
     }
@@ -101,7 +101,7 @@ fn reader_model_adds_notes_and_may_fail() {
             assert!(asked.contains("I count none."), "{asked}");
             assert!(!asked.contains("You are brief."), "{asked}");
             let shown = sandbox.segno(&["status", "--json"]).expect_success().json();
-            assert_eq!(shown[0]["memos"]["decisions"], noted);
+            assert_eq!(shown[0]["notes"]["decisions"], noted);
         }
     }
 }

@@ -85,7 +85,7 @@ fn tool_results_are_sent_back_to_the_model() {
         assert!(messages.contains("1 | forty-two"), "{messages}");
         assert_eq!(asked[0].body["tools"].as_array().unwrap().len(), 3);
         let shown = sandbox
-            .segno(&["sessions", "show", "ask", "--json"])
+            .segno(&["show", "ask", "--json"])
             .expect_success()
             .json();
         assert_eq!(shown[0]["usage"]["input_tokens"], 44);
@@ -96,10 +96,7 @@ fn tool_results_are_sent_back_to_the_model() {
             (&3.into(), &3.into())
         );
         assert_eq!(shown[0]["steps"][1]["model_turns"], 0);
-        let table = sandbox
-            .segno(&["sessions", "show", "ask"])
-            .expect_success()
-            .stdout;
+        let table = sandbox.segno(&["show", "ask"]).expect_success().stdout;
         assert!(table.contains("TURNS  TOOLS"), "{table}");
         let logs = sandbox.segno(&["logs"]).expect_success().stdout;
         assert!(logs.contains("steps/0 calculator is done"), "{logs}");
@@ -184,9 +181,7 @@ fn assert_kill_costs_at_most_one_call(resume: &[&str]) {
                 .segno(&["logs", last, "--json"])
                 .expect_success()
                 .json();
-            let shown = sandbox
-                .segno(&["sessions", "show", last, "--json"])
-                .expect_success();
+            let shown = sandbox.segno(&["show", last, "--json"]).expect_success();
             // The journal holds four answers; one that was lost with its run is not known.
             assert_eq!(
                 shown.json()[0]["usage"]["input_tokens"],
@@ -264,7 +259,7 @@ fn failed_request_mid_step_is_retried_in_place() {
     let asked: Vec<usize> = server.requests().iter().map(turns).collect();
     assert_eq!(asked, [0, 1, 1, 0, 1]);
     let shown = sandbox
-        .segno(&["sessions", "show", "ask", "--json"])
+        .segno(&["show", "ask", "--json"])
         .expect_success()
         .json();
     assert_eq!(shown[0]["usage"]["input_tokens"], 44);

@@ -84,7 +84,7 @@ impl StepFixture {
 
     /// The status of the session; empty if there is none.
     pub fn status(&self) -> String {
-        let shown = self.segno(&["sessions", "show", "task", "--json"]);
+        let shown = self.segno(&["show", "task", "--json"]);
         let first = shown.stdout.lines().next().unwrap_or_default();
         let shown: Value = serde_json::from_str(first).unwrap_or_default();
         shown["status"].as_str().unwrap_or_default().to_owned()

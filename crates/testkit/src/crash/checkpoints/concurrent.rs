@@ -28,7 +28,7 @@ pub(super) fn attempt(fixture: &Fixture, seed: u64) -> Vec<Violation> {
         write_state(fixture, rng.below(STATES));
         let tree_state = TreeState::of(&fixture.sandbox.work());
         let create = ["checkpoint", "create", "--json"];
-        let sweep = ["gc", "--grace-hours", "0"];
+        let sweep = ["doctor", "--gc", "--grace-hours", "0"];
         let children: Vec<_> = [&create[..], &sweep, &create]
             .iter()
             .map(|words| fixture.sandbox.start(words))

@@ -131,7 +131,7 @@ impl Fixture {
         self.mark_pruned(&created[..1], LONG_AGO);
         self.age_snapshots();
         self.sandbox
-            .segno(&["gc", "--grace-hours", "0"])
+            .segno(&["doctor", "--gc", "--grace-hours", "0"])
             .expect_success();
         self.mark_pruned(&created[1..3], LONG_AGO);
         self.mark_pruned(&created[3..4], Duration::ZERO);
@@ -231,7 +231,7 @@ impl Fixture {
             Operation::Afresh => vec!["checkpoint", "restore", first(), "--into", "../afresh"],
             Operation::Prune => vec!["checkpoint", "prune", "--keep", "1"],
             Operation::Undo => vec!["checkpoint", "prune", "--undo"],
-            Operation::Gc => vec!["gc", "--grace-hours", "0"],
+            Operation::Gc => vec!["doctor", "--gc", "--grace-hours", "0"],
         }
     }
 

@@ -124,7 +124,7 @@ impl CheckpointSpecimen {
         );
         fs::remove_file(home.join(checkpoint)).unwrap();
         fs::remove_file(home.join("snapshots/heads").join(word("snapshot"))).unwrap();
-        self.segno(folder, &["gc"]);
+        self.segno(folder, &["doctor", "--gc"]);
     }
 
     fn read(&self) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -62,7 +62,7 @@ fn pause_in_a_task_waits_for_its_commit() {
     );
     let pause = Live::start(&fixture.sandbox, &["pause", "job", "-r", "lunch"]);
     wait_until("it was told", || {
-        pause.stderr().contains("it stops when task T1 has ended")
+        pause.stderr().contains("stopping after task T1")
             && live
                 .stderr()
                 .contains("a pause was requested; stopping after this task")
@@ -92,7 +92,7 @@ fn ctrl_c_in_a_task_stops_after_its_commit() {
     live.signal(Signal::INT);
     wait_until("it was heard", || {
         live.stderr()
-            .contains("stopping after this task; Ctrl-C again stops at once")
+            .contains("stopping after this task; Ctrl-C again stops immediately")
     });
     fixture.write_file("go", "");
     live.finish().refused(130, &["R0102"]);
@@ -108,7 +108,7 @@ fn pause_now_leaves_the_task_to_be_repeated() {
     wait_until("the worker waits", || {
         fixture.agents_folder().join("waits").exists()
     });
-    fixture.segno(&["pause", "job", "--now"]).expect_success();
+    fixture.segno(&["pause", "job", "--force"]).expect_success();
     live.finish().refused(130, &["R0102"]);
     assert_eq!(fixture.commits(), Vec::<String>::new());
     fixture.write_file("go", "");
@@ -151,15 +151,7 @@ fn fork_of_a_checkpoint_continues_with_the_next_task() {
         .expect_success();
     let checkpoint = listed.json()[0]["checkpoint"].as_str().unwrap().to_owned();
     fixture.segno(&["resume", "job"]).expect_success();
-    let forked = [
-        "sessions",
-        "fork",
-        "job",
-        "--from",
-        &checkpoint,
-        "--name",
-        "other",
-    ];
+    let forked = ["fork", "job", "--from", &checkpoint, "--name", "other"];
     fixture.segno(&forked).expect_success();
     fixture.segno(&["resume", "other"]).expect_success();
     let copy = root(&fixture.sandbox).join("work-job-other");

@@ -107,7 +107,7 @@ fn issue_is_planned_and_started_after_approval() {
     assert!(fixture.asked("plan/1/planner").contains(issue));
     let asked = fixture.segno(&["answer", "job"]).expect_success().stdout;
     assert!(asked.contains("- [ ] T2: Write b (after T1)"), "{asked}");
-    assert_eq!(fixture.plan()["settled"], false);
+    assert_eq!(fixture.plan()["final"], false);
     assert_eq!(fixture.calls(), ["plan/1/planner"]);
     fixture
         .segno(&["answer", "job", "perhaps"])
@@ -309,7 +309,7 @@ fn edited_plan_spec_keeps_its_commits() {
     fixture.write_file("own.yaml", OWN);
     let work = fixture.sandbox.work();
     let explained = fixture
-        .segno(&["explain", "../crew/own.yaml"])
+        .segno(&["plan", "../crew/own.yaml", "--explain"])
         .expect_success()
         .stdout;
     assert!(explained.contains("tasks/T2/review: critic"), "{explained}");

@@ -96,7 +96,7 @@ impl SnapshotTool for Segno {
             serde_json::from_str(&ran.stdout).map_err(|error| error.to_string())?;
         let latest = created["checkpoint"].as_str().unwrap_or_default();
         latest.clone_into(&mut self.latest);
-        for list in ["skipped_files", "left_out_files", "unstable_files"] {
+        for list in ["skipped_files", "excluded_files", "unstable_files"] {
             assert_eq!(
                 created[list],
                 serde_json::json!([]),

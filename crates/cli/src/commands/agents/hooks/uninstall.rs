@@ -1,4 +1,4 @@
-//! `segno hooks uninstall`: removes Segno's hooks from the settings of CLI agents.
+//! `segno agents hooks uninstall`: removes Segno's hooks from the settings of CLI agents.
 
 use std::process::ExitCode;
 

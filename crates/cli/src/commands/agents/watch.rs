@@ -1,4 +1,4 @@
-//! `segno watch`: mirrors the transcripts of CLI agents into sessions while they are written.
+//! `segno agents watch`: mirrors the transcripts of CLI agents into sessions while they are written.
 //!
 //! File events and hook notifications only speed it up: a periodic scan finds every change.
 
@@ -27,9 +27,9 @@ use crate::watch::{
 /// Mirror the sessions of Claude Code and Codex while they run.
 ///
 /// Their transcripts are copied into Segno sessions within seconds, so that they survive when the
-/// agents delete them. Runs until Ctrl-C; nothing is lost if it is killed. Hooks (`segno hooks
-/// install`) make it faster, and report agents that store their data elsewhere. At start, recovers
-/// sessions whose run crashed, like `segno recover`.
+/// agents delete them. Runs until Ctrl-C; nothing is lost if it is killed. Hooks (`segno
+/// agents hooks install`) make it faster, and report agents that store their data elsewhere. At
+/// start, recovers sessions whose run crashed, like `segno doctor --recover`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Agents to mirror [default: all]
@@ -52,11 +52,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let (home, _) = config::locations()?;
     let _lock = WatchLock::acquire(&home, context.clock.now())?;
     let made = LocalDisk.create_folder(&spool::folder(&home), Access::Private);
-    made.map_err(|error| Failure::internal(format!("there is no place for notes: {error}")))?;
-    // Save what a crashed run left behind before anything changes it. `segno recover` reports the
+    made.map_err(|error| {
+        Failure::internal(format!(
+            "the folder for notifications cannot be created: {error}"
+        ))
+    })?;
+    // Save what a crashed run left behind before anything changes it. `segno doctor --recover` reports the
     // errors that are ignored here.
     if let Ok((lost, _)) = segno_engine::recover::find_lost(&env).await {
-        let _ = super::recover::recover_all(&env, &lost, args.json).await;
+        let _ = crate::commands::doctor::recover::recover_all(&env, &lost, args.json).await;
     }
     let mut watcher = Watcher::new(args, env, home);
     if args.once {
@@ -68,7 +72,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .map(|(_, root)| root.display().to_string())
         .collect();
     stderr_line(&format!(
-        "watching {}; Ctrl-C ends it",
+        "watching {}; stop with Ctrl-C",
         text::sanitize(&places.join(" and "))
     ));
     tokio::select! {
@@ -258,7 +262,9 @@ impl Watcher {
             Ok(notifications) => notifications
                 .into_iter()
                 .for_each(|notification| self.queue.push_notified(notification)),
-            Err(error) => stderr_line(&format!("note: the notes of hooks cannot be read: {error}")),
+            Err(error) => stderr_line(&format!(
+                "note: the notifications of hooks cannot be read: {error}"
+            )),
         }
     }
 
@@ -297,7 +303,7 @@ impl Watcher {
             Outcome::Unchanged | Outcome::Empty => return Reader::Open,
             Outcome::Skipped(reason) => {
                 let (native, reason) = (text::sanitize(&adopted.native), text::sanitize(reason));
-                stderr_line(&format!("note: {native} was left as it is: {reason}"));
+                stderr_line(&format!("note: skipped {native}: {reason}"));
                 return Reader::Open;
             }
         };
@@ -305,15 +311,15 @@ impl Watcher {
         let line = if self.json {
             let line = json!({
                 "v": 1, "kind": "mirrored", "agent": agent.word(), "outcome": outcome,
-                "session": adopted.session.to_string(), "name": name, "native": adopted.native,
+                "session": adopted.session.to_string(), "name": name, "conversation": adopted.native,
                 "file": path.display().to_string(),
-                "entries": adopted.entries, "bytes": adopted.bytes,
+                "items": adopted.entries, "bytes": adopted.bytes,
                 "damage": adopted.damage.len() as u64 + adopted.damage_unlisted,
             });
             json::escape_control(&line.to_string())
         } else {
             let name = name.unwrap_or_else(|| adopted.session.to_string());
-            let entries = text::count(adopted.entries, "entry").replace("entrys", "entries");
+            let entries = text::count(adopted.entries, "item");
             format!(
                 "{outcome} {name} ({} {}): {entries}",
                 agent.word(),

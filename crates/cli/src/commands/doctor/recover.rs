@@ -1,4 +1,5 @@
-//! `segno recover`: finds sessions whose run crashed, and marks them as interrupted.
+//! `segno doctor --recover`: finds sessions whose run crashed, takes a checkpoint of their files, and
+//! marks them as interrupted.
 
 use std::process::ExitCode;
 
@@ -7,48 +8,31 @@ use segno_engine::recover::{self, Recovered};
 use segno_engine::{Env, sessions};
 use serde_json::json;
 
-use super::checkpoint::progress;
-use crate::context::{Context, Persistence};
+use super::Args;
+use crate::commands::checkpoint::progress;
 use crate::failure::Failure;
 use crate::output::text::{count, sanitize};
 use crate::output::{json_line, stderr_line, stdout_line};
 
-/// Find sessions whose run crashed, save their files, and mark them interrupted.
-///
-/// Takes a checkpoint of each session before anything else changes its folder. Resumes nothing: use
-/// `segno resume`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Session id, name, or unique prefix of either [default: all]
-    session: Option<String>,
-    /// Only list the sessions
-    #[arg(long)]
-    dry_run: bool,
-    /// Print JSON, one session per line
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (env, _) = context.env(Persistence::Home)?;
+pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
     let only = match &args.session {
-        Some(reference) => Some(sessions::find(&env, reference).await?.id),
+        Some(reference) => Some(sessions::find(env, reference).await?.id),
         None => None,
     };
-    let (mut lost, damaged) = recover::find_lost(&env).await?;
+    let (mut lost, damaged) = recover::find_lost(env).await?;
     lost.retain(|summary| only.is_none_or(|only| summary.id == only));
     for error in damaged {
-        stderr_line(&format!("passed over: {}", sanitize(&error.to_string())));
+        stderr_line(&format!("skipped: {}", sanitize(&error.to_string())));
     }
     let found = if args.dry_run {
         lost.iter()
             .for_each(|summary| print_lost(summary, args.json));
         lost.len()
     } else {
-        recover_all(&env, &lost, args.json).await?
+        recover_all(env, &lost, args.json).await?
     };
     if found == 0 && !args.json {
-        stdout_line("no run was lost");
+        stdout_line("no crashed runs");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -62,7 +46,7 @@ pub(crate) async fn recover_all(
 ) -> Result<usize, segno_engine::Error> {
     let mut found = 0;
     for summary in lost {
-        let progress = progress(env, "keeping");
+        let progress = progress(env, "saving");
         let recovered = recover::recover(env, summary, &progress).await?;
         drop(progress);
         if let Some(recovered) = recovered {
@@ -76,10 +60,10 @@ pub(crate) async fn recover_all(
 fn print_lost(summary: &Summary, json: bool) {
     if json {
         json_line(
-            &json!({"v": 1, "kind": "lost", "session": summary.id, "name": summary.name, "workspace": summary.workspace}),
+            &json!({"v": 1, "kind": "would_recover", "session": summary.id, "name": summary.name, "workspace": summary.workspace}),
         );
     } else {
-        stdout_line(&format!("{} ({}) was lost", summary.name, summary.id));
+        stdout_line(&format!("{} ({}) crashed", summary.name, summary.id));
     }
 }
 
@@ -116,7 +100,7 @@ fn print_recovered(recovered: &Recovered, json: bool) {
         stdout_line(&format!("checkpoint {checkpoint_id}"));
     }
     if let Some(problem) = problem {
-        stderr_line(&format!("there is no checkpoint: {}", sanitize(&problem)));
+        stderr_line(&format!("no checkpoint: {}", sanitize(&problem)));
     }
-    stderr_line(&format!("`segno resume {}` goes on", summary.name));
+    stderr_line(&format!("resume it with `segno resume {}`", summary.name));
 }

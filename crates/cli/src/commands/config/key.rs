@@ -1,4 +1,4 @@
-//! `segno key`: creates encryption keys.
+//! `segno config key`: creates encryption keys.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use segno_secrets::key::KeyFile;
 use segno_store::LocalDisk;
 use serde_json::json;
 
-use crate::context::{Context, workspace};
+use crate::context::workspace;
 use crate::failure::Failure;
 use crate::machine::{MachineRandom, PASSPHRASE, passphrase};
 use crate::output::{json_line, stderr_line, stdout_line, text};
@@ -23,8 +23,8 @@ pub(crate) enum Command {
 /// Write a new key to a file.
 ///
 /// The file must not exist yet. Set `encryption.key_file` in config.toml to its path: new
-/// checkpoints are then encrypted, and `segno gc` encrypts the existing ones. Keep a copy of the
-/// key elsewhere: without it, nobody can read what was encrypted with it.
+/// checkpoints are then encrypted, and `segno doctor --gc` encrypts the existing ones. Keep a copy of the
+/// key elsewhere: without it, encrypted checkpoints cannot be read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// File to create
@@ -38,13 +38,13 @@ pub(crate) struct Args {
 }
 
 impl Command {
-    pub(crate) fn is_json(&self) -> bool {
+    pub(super) fn is_json(&self) -> bool {
         match self {
             Command::New(args) => args.json,
         }
     }
 
-    pub(crate) fn run(&self, _: &Context) -> Result<ExitCode, Failure> {
+    pub(super) fn run(&self) -> Result<ExitCode, Failure> {
         match self {
             Command::New(args) => new(args),
         }
@@ -58,9 +58,9 @@ fn new(args: &Args) -> Result<ExitCode, Failure> {
     let text = if args.passphrase {
         MachineRandom.fill(&mut salt);
         MachineRandom.fill(&mut randomness);
-        let passphrase = passphrase("a passphrase for the key: ").ok_or_else(|| {
+        let passphrase = passphrase("passphrase for the key: ").ok_or_else(|| {
             let hint = format!("set {PASSPHRASE}, or run it in a terminal");
-            Failure::usage("there is no passphrase", Some(hint))
+            Failure::usage("no passphrase was given", Some(hint))
         })?;
         KeyFile::locked_text(&key, &passphrase, salt, randomness)
     } else {
@@ -82,11 +82,11 @@ fn new(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     stdout_line(&format!("wrote key {id} to {}", text::sanitize(&path)));
-    stderr_line("put this into config.toml:");
+    stderr_line("add this to config.toml:");
     stderr_line("  [encryption]");
     stderr_line(&format!("  key_file = {path:?}"));
     stderr_line(
-        "and keep a copy of the file where the checkpoints are not: without it they cannot be read",
+        "keep a copy of the key elsewhere: without it, encrypted checkpoints cannot be read",
     );
     Ok(ExitCode::SUCCESS)
 }

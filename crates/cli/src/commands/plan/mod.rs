@@ -1,9 +1,10 @@
 //! `segno plan`: shows the steps of a workflow.
 
+mod explain;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::ValueEnum;
 use segno_spec::{OutlineStep, Predecessor, Workflow, outline};
 use serde_json::{Value, json};
 
@@ -16,32 +17,30 @@ use crate::output::{columns, json_line, stdout_line, table, text};
 pub(crate) struct Args {
     /// Workflow spec, YAML or JSON
     spec: PathBuf,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
-    format: Format,
-    /// Same as `--format json`
-    #[arg(long, conflicts_with = "format")]
+    /// Explain the spec: its inputs, agents, steps, limits and artifacts
+    #[arg(long)]
+    explain: bool,
+    /// Print the steps as a Mermaid graph
+    #[arg(long, conflicts_with_all = ["explain", "json"])]
+    mermaid: bool,
+    /// Print JSON
+    #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Table
-    Text,
-    /// JSON object
-    Json,
-    /// Mermaid graph
-    Mermaid,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let workflow = context.read(&args.spec)?;
+    if args.explain {
+        explain::print(&workflow, args.json);
+        return Ok(ExitCode::SUCCESS);
+    }
     let parts = outline(&workflow);
-    match args.format {
-        _ if args.json => json_line(&as_json(&workflow, &parts)),
-        Format::Json => json_line(&as_json(&workflow, &parts)),
-        Format::Mermaid => stdout_line(&as_mermaid(&parts)),
-        Format::Text => as_text(&workflow, &parts),
+    if args.json {
+        json_line(&as_json(&workflow, &parts));
+    } else if args.mermaid {
+        stdout_line(&as_mermaid(&parts));
+    } else {
+        as_text(&workflow, &parts);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -67,7 +66,7 @@ fn row(workflow: &Workflow, part: &OutlineStep) -> Vec<String> {
     let after: Vec<String> = part.after.iter().map(described).collect();
     vec![
         part.path.to_string(),
-        part.agent.clone().unwrap_or_else(|| "a person".to_owned()),
+        part.agent.clone().unwrap_or_else(|| "human".to_owned()),
         provider(workflow, part).unwrap_or_else(|| "-".to_owned()),
         match tools(workflow, part).join(", ") {
             none if none.is_empty() => "-".to_owned(),
@@ -143,7 +142,7 @@ fn as_mermaid(parts: &[OutlineStep]) -> String {
     for (index, part) in parts.iter().enumerate() {
         lines.push(match &part.agent {
             Some(agent) => format!("  n{index}(\"{}<br/>{agent}\")", part.path),
-            None => format!("  n{index}[/\"{}<br/>a person\"/]", part.path),
+            None => format!("  n{index}[/\"{}<br/>human\"/]", part.path),
         });
     }
     for (index, part) in parts.iter().enumerate() {

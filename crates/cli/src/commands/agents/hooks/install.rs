@@ -1,4 +1,4 @@
-//! `segno hooks install`: adds hooks to the settings of CLI agents.
+//! `segno agents hooks install`: adds hooks to the settings of CLI agents.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
         target.report((args.common.json, effect), &outcome, context);
         if changed && effect == Effect::Apply {
             match agent {
-                Agent::Claude => stderr_line("sessions that begin from now on are told of"),
+                Agent::Claude => stderr_line("new sessions are reported from now on"),
                 Agent::Codex => stderr_line(
-                    "Codex runs new hooks only after you trusted them: start `codex` and accept its review of hooks, or type /hooks in it",
+                    "Codex runs new hooks only after you trust them: start `codex` and accept its review of hooks, or type /hooks in it",
                 ),
             }
         }

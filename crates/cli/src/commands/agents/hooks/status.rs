@@ -1,4 +1,4 @@
-//! `segno hooks status`: shows whether hooks are installed and work.
+//! `segno agents hooks status`: shows whether hooks are installed and work.
 
 use std::process::ExitCode;
 
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             });
             json_line(&json!({
                 "v": 1, "kind": "hooks", "agent": agent.word(), "file": file, "state": state,
-                "entries": calls.collect::<Vec<_>>(), "faults": wrong,
+                "hooks": calls.collect::<Vec<_>>(), "problems": wrong,
             }));
             continue;
         }
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
         if state == "outdated" {
             stderr_line(&format!(
-                "`segno hooks install {}` mends them",
+                "`segno agents hooks install {}` repairs them",
                 agent.word()
             ));
         }
@@ -82,23 +82,23 @@ fn faults(found: &[(String, Call)], wanted: &Call) -> Vec<String> {
     for (_, call) in found {
         let binary = call.binary.display();
         if !entries::is_executable(&call.binary) {
-            faults.push(format!("they start {binary}, which is not there any more"));
+            faults.push(format!("they start {binary}, which no longer exists"));
         } else if call.binary != wanted.binary {
             let here = wanted.binary.display();
-            faults.push(format!("they start {binary}, and this is {here}"));
+            faults.push(format!("they start {binary}, but this is {here}"));
         }
         if call.home != wanted.home {
             let (theirs, here) = (call.home.display(), wanted.home.display());
             faults.push(format!(
-                "they leave notes in {theirs}, and sessions are kept in {here}"
+                "they write to {theirs}, but sessions are stored in {here}"
             ));
         }
     }
     for event in Agent::EVENTS {
         match found.iter().filter(|(name, _)| name == event).count() {
-            0 => faults.push(format!("there is none for {event}")),
+            0 => faults.push(format!("no hook for {event}")),
             1 => {}
-            several => faults.push(format!("there are {several} for {event}")),
+            several => faults.push(format!("{several} hooks for {event}")),
         }
     }
     faults.sort();

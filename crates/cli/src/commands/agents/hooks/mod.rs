@@ -1,4 +1,4 @@
-//! `segno hooks …`: manages the hooks through which CLI agents report sessions that Segno did not
+//! `segno agents hooks …`: manages the hooks through which CLI agents report sessions that Segno did not
 //! start.
 
 mod install;
@@ -21,7 +21,7 @@ use crate::output::{json_line, stdout_line, text};
 /// Install hooks so that Claude Code and Codex report their sessions.
 ///
 /// A hook is an entry in the agent's own settings. It runs `segno` when a session starts, after
-/// each turn, and when it ends. The hook only writes a notification for `segno watch` and does not
+/// each turn, and when it ends. The hook only writes a notification for `segno agents watch` and does not
 /// affect the session.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -103,7 +103,7 @@ impl Target {
         let binary =
             std::env::current_exe().map_err(|error| Error::Unnameable(error.to_string()))?;
         if !entries::is_executable(&binary) {
-            let reason = format!("{} is not there any more", binary.display());
+            let reason = format!("{} no longer exists", binary.display());
             return Err(Error::Unnameable(reason));
         }
         Ok(Call {
@@ -139,7 +139,7 @@ impl Target {
             return;
         }
         if !changed {
-            stdout_line(&format!("{file} is as it should be"));
+            stdout_line(&format!("{file} is up to date"));
             return;
         }
         if effect == Effect::DryRun {
@@ -151,8 +151,8 @@ impl Target {
         }
         let what = match (after, outcome.state) {
             (None, _) => "removed",
-            (_, "installed") => "put hooks into",
-            _ => "took hooks out of",
+            (_, "installed") => "installed hooks in",
+            _ => "removed hooks from",
         };
         stdout_line(&format!("{what} {file}"));
     }

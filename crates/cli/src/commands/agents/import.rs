@@ -1,4 +1,4 @@
-//! `segno import`: turns transcripts of Claude Code and Codex into sessions.
+//! `segno agents import`: turns transcripts of Claude Code and Codex into sessions.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let program = CliAgentKind::from(args.program);
     let transcripts = env.drivers.transcripts(program);
     let transcripts = transcripts.ok_or_else(|| {
-        let message = format!("where {program} keeps its transcripts is not known");
+        let message = format!("the folder with the transcripts of {program} is unknown");
         Failure::usage(message, Some("set HOME".to_owned()))
     })?;
     let folder = match &args.folder {
@@ -207,11 +207,11 @@ impl Counts {
     fn describe(&self, dry: bool) -> String {
         let would = if dry { "would be " } else { "" };
         let parts = [
-            (self.new, "adopted"),
-            (self.updated, "brought up to date"),
+            (self.new, "imported"),
+            (self.updated, "updated"),
             (self.unchanged, "unchanged"),
-            (self.skipped, "left as they are"),
-            (self.empty, "without a word in them"),
+            (self.skipped, "skipped"),
+            (self.empty, "empty"),
             (self.refused, "refused"),
         ];
         let parts = parts.iter().filter(|(number, _)| *number > 0);
@@ -233,11 +233,11 @@ async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &Env) {
         || adopted.session.to_string(),
         |name| format!("{name} ({})", adopted.session),
     );
-    let entries = text::count(adopted.entries, "entry").replace("entrys", "entries");
+    let entries = text::count(adopted.entries, "item");
     let (adopts, updates) = if args.dry_run {
-        ("would adopt", "would bring up to date")
+        ("would import", "would update")
     } else {
-        ("adopted", "brought up to date")
+        ("imported", "updated")
     };
     match &adopted.outcome {
         Outcome::New => stdout_line(&text::sanitize(&format!("{adopts} {name}: {entries}"))),
@@ -246,12 +246,12 @@ async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &Env) {
         ))),
         Outcome::Unchanged => stdout_line(&format!("unchanged {name}")),
         Outcome::Skipped(reason) => stdout_line(&text::sanitize(&format!(
-            "left {}: {reason}",
+            "skipped {}: {reason}",
             file.display()
         ))),
         Outcome::Empty if args.all => {}
         Outcome::Empty => stdout_line(&text::sanitize(&format!(
-            "left {}: nothing was said in it",
+            "skipped {}: it has no messages",
             file.display()
         ))),
     }
@@ -270,7 +270,7 @@ async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &Env) {
         && !Path::new(&summary.workspace).is_dir()
     {
         stderr_line(&text::sanitize(&format!(
-            "note: its folder {} is not on this machine; `--folder FOLDER` names another",
+            "note: its folder {} does not exist here; `--folder FOLDER` sets another",
             summary.workspace
         )));
     }

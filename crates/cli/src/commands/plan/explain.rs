@@ -1,37 +1,21 @@
-//! `segno explain`: describes a workflow spec for humans.
-
-use std::path::PathBuf;
-use std::process::ExitCode;
+//! `segno plan --explain`: describes a workflow spec for humans.
 
 use segno_core::time;
 use segno_spec::{Budgets, Input, Workflow, outline};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::context::Context;
-use crate::failure::Failure;
 use crate::output::{json_line, stdout_line, text};
 
-/// Explain a workflow spec: its inputs, agents, steps, limits and artifacts.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Workflow spec, YAML or JSON
-    spec: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let workflow = context.read(&args.spec)?;
-    if args.json {
-        json_line(&as_json(&workflow));
-    } else {
-        for line in as_text(&workflow) {
-            stdout_line(&text::sanitize(&line));
-        }
+/// Prints the description of a workflow.
+pub(super) fn print(workflow: &Workflow, json: bool) {
+    if json {
+        json_line(&as_json(workflow));
+        return;
     }
-    Ok(ExitCode::SUCCESS)
+    for line in as_text(workflow) {
+        stdout_line(&text::sanitize(&line));
+    }
 }
 
 fn as_text(workflow: &Workflow) -> Vec<String> {
@@ -61,7 +45,7 @@ fn as_text(workflow: &Workflow) -> Vec<String> {
     }
     lines.push("steps:".into());
     for part in &parts {
-        let who = part.agent.as_deref().unwrap_or("a person");
+        let who = part.agent.as_deref().unwrap_or("human");
         lines.push(format!("  {}: {who}", part.path));
     }
     lines.push("limits:".into());
@@ -71,7 +55,7 @@ fn as_text(workflow: &Workflow) -> Vec<String> {
         lines.push(format!("  {}", artifact.path));
     }
     if workflow.artifacts.is_empty() {
-        lines.push("  none; the result goes to stdout".into());
+        lines.push("  none; the result is printed to stdout".into());
     }
     lines
 }
@@ -80,13 +64,13 @@ fn as_text(workflow: &Workflow) -> Vec<String> {
 fn describe_pattern(workflow: &Workflow) -> &'static str {
     match workflow.pattern.name() {
         "chain" => "a chain: one step after the other",
-        "workflow" => "a workflow: each task begins when the tasks it needs are done",
+        "workflow" => "a workflow: each task starts when its dependencies are done",
         "routing" => "routing: an agent chooses which steps follow",
-        "parallel" => "parallel: branches side by side",
+        "parallel" => "parallel: branches run concurrently",
         "evaluator_optimizer" => "an evaluator: drafts until one is good enough",
-        "orchestrator_workers" => "an orchestrator: one hands out work, others do it",
+        "orchestrator_workers" => "an orchestrator: one agent delegates tasks to others",
         "plan" => "a plan: one task after the other, each with a commit",
-        _ => "a graph: from node to node, along the first way that holds",
+        _ => "a graph: from node to node, along the first edge whose condition holds",
     }
 }
 
@@ -96,7 +80,7 @@ fn describe_input(input: &Input) -> String {
         words.push_str(", required");
     }
     if let Some(value) = &input.value {
-        words = format!("{words}, {value} unless given");
+        words = format!("{words}, default {value}");
     }
     if let Some(choices) = &input.choices {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
@@ -111,11 +95,11 @@ fn describe_input(input: &Input) -> String {
 fn limits(workflow: &Workflow) -> Vec<String> {
     let (runtime, retry) = (&workflow.runtime, &workflow.runtime.retry);
     let mut lines = vec![
-        format!("{} agents at once", runtime.max_parallel),
-        format!("a failed attempt is repeated {} times", retry.retries),
+        format!("{} agents concurrently", runtime.max_parallel),
+        format!("a failed attempt is retried {} times", retry.retries),
     ];
     if let Some(timeout) = runtime.timeout {
-        lines.push(format!("{} for an attempt", time::format_duration(timeout)));
+        lines.push(format!("{} per attempt", time::format_duration(timeout)));
     }
     let Budgets {
         max_steps,
@@ -134,7 +118,7 @@ fn limits(workflow: &Workflow) -> Vec<String> {
         budgets
             .into_iter()
             .flatten()
-            .map(|most| format!("{most} in all")),
+            .map(|most| format!("{most} in total")),
     );
     lines
 }

@@ -1,4 +1,4 @@
-//! `segno sessions search`: searches the texts of sessions.
+//! `segno search`: searches the texts of sessions.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     if args.text.is_empty() {
-        return Err(Failure::usage("there is nothing to look for", None));
+        return Err(Failure::usage("the search text is empty", None));
     }
     let (env, _) = context.env(Persistence::Home)?;
     let query = Query {
@@ -72,9 +72,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         let elsewhere = if args.all {
             ""
         } else {
-            "; `--all` looks into other folders, too"
+            "; `--all` searches all folders"
         };
-        stdout_line(&format!("nothing found{elsewhere}"));
+        stdout_line(&format!("no matches{elsewhere}"));
     }
     if found.not_listed > 0 {
         let more = text::number(found.not_listed);
@@ -86,7 +86,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 fn author_word(who: Author) -> &'static str {
     match who {
         Author::Question => "question",
-        Author::Person => "person",
+        Author::Person => "user",
         Author::Program => "program",
         Author::Agent => "agent",
         Author::Tool => "tool",
@@ -108,7 +108,7 @@ fn print_find(find: &Match) {
 fn shape(find: &Match) -> serde_json::Value {
     json!({
         "v": 1,
-        "kind": "find",
+        "kind": "match",
         "session": find.session,
         "name": find.name,
         "path": find.path,

@@ -1,4 +1,4 @@
-//! `segno sessions show`: prints one session with its steps.
+//! `segno show`: prints one session with its steps.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,11 @@ use crate::output::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Session id, name, or unique prefix of either
-    session: String,
+    #[arg(required_unless_present = "workflow_id")]
+    session: Option<String>,
+    /// Same as SESSION
+    #[arg(short, long, value_name = "SESSION", conflicts_with = "session")]
+    workflow_id: Option<String>,
     /// Show all steps, even if many are finished
     #[arg(short, long)]
     all: bool,
@@ -29,7 +33,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let summary = sessions::find(&env, &args.session).await?;
+    let reference = args.session.as_ref().or(args.workflow_id.as_ref());
+    let reference = reference.map_or("", String::as_str);
+    let summary = sessions::find(&env, reference).await?;
     let shown = sessions::show(&env, summary).await?;
     if args.json {
         json_line(&shapes::session_details(&shown, env.clock.now()));
@@ -65,7 +71,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     if let Some(forked) = &state.forked {
         let cut = progress::fork_point(forked.before.as_ref(), forked.checkpoint);
         field(
-            "copy of",
+            "fork of",
             &format!("{} ({}){cut}", forked.name, forked.from),
         );
     }
@@ -102,7 +108,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     for talk in &shown.conversations {
         field("agent", &conversation(talk));
         if let Some(words) = &talk.last_message {
-            field("last words", words);
+            field("message", words);
         }
     }
     if !shown.steps.is_empty() {
@@ -114,7 +120,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             Some(_) => "chat --session",
             None => "resume",
         };
-        stdout_line(&format!("\n`segno {command} {}` goes on", summary.name));
+        stdout_line(&format!(
+            "\nresume it with `segno {command} {}`",
+            summary.name
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -205,7 +214,7 @@ fn cells(step: &StepDetails) -> Vec<String> {
     let note = match &step.status {
         StepStatus::Failed(failure) => failure.message.clone(),
         StepStatus::Unknown => "whether it took effect is unknown".into(),
-        StepStatus::Discarded => "to be run again: its question changed".into(),
+        StepStatus::Discarded => "runs again: its question changed".into(),
         _ => String::new(),
     };
     let count = |n: u32| match n {

@@ -1,4 +1,4 @@
-//! `segno sessions fork`: copies a session, or a part of it, into a new one.
+//! `segno fork`: copies a session, or a part of it, into a new one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Fork at this checkpoint, with its files: its id, or a suffix of it
     #[arg(long, value_name = "CHECKPOINT")]
     from: Option<String>,
-    /// First step to run again, as named by `sessions show` [default: the first unfinished]
+    /// First step to run again, as named by `segno show` [default: the first unfinished]
     #[arg(long, value_name = "STEP", conflicts_with_all = ["from", "into"])]
     before: Option<String>,
     /// Folder for the files of the checkpoint; without `--from`, a checkpoint is taken now
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let copy = fork_session(&env, &summary, request, args.json).await?;
     if !args.run {
         if !args.json {
-            stdout_line(&format!("`segno resume {}` goes on", copy.name));
+            stdout_line(&format!("resume it with `segno resume {}`", copy.name));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -125,7 +125,7 @@ pub(crate) async fn fork_session(
             "checkpoint": forked.checkpoint,
             "workspace": forked.summary.workspace,
             "rescue": forked.rescue,
-            "set_aside": forked.set_aside,
+            "disarmed": forked.set_aside,
         }));
     } else {
         print_result(summary, &forked);
@@ -149,18 +149,18 @@ fn print_result(summary: &Summary, forked: &Forked) {
     ));
     if let Some(checkpoint) = forked.checkpoint {
         stdout_line(&format!(
-            "its files are those of checkpoint {checkpoint}, in {}",
+            "restored the files of checkpoint {checkpoint} to {}",
             text::sanitize(&copy.workspace)
         ));
     }
     if let Some(rescue) = forked.rescue {
         stdout_line(&format!(
-            "what was there before is kept: `segno checkpoint restore {rescue}` brings it back"
+            "saved the previous files: `segno checkpoint restore {rescue}` restores them"
         ));
     }
     if !forked.set_aside.is_empty() {
         stdout_line(&format!(
-            "could start a program, and got another name: {}",
+            "disarmed, because they could start programs: {}",
             text::sanitize(&forked.set_aside.join(", "))
         ));
     }

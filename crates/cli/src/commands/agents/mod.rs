@@ -1,0 +1,37 @@
+//! `segno agents …`: the subcommands that connect Segno with agents that it did not start.
+
+mod hooks;
+mod import;
+mod watch;
+
+use std::process::ExitCode;
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Import, mirror and observe sessions of Claude Code and Codex.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Import(import::Args),
+    Watch(watch::Args),
+    #[command(subcommand)]
+    Hooks(hooks::Command),
+}
+
+impl Command {
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Self::Import(args) => args.json,
+            Self::Watch(args) => args.json,
+            Self::Hooks(command) => command.is_json(),
+        }
+    }
+
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Import(args) => import::run(args, context).await,
+            Self::Watch(args) => watch::run(&args, context).await,
+            Self::Hooks(command) => command.run(context),
+        }
+    }
+}
