@@ -258,7 +258,7 @@ mod tests {
             assert_eq!(
                 above,
                 expected.collect::<Vec<_>>(),
-                "every higher rung has its reason"
+                "every better strategy has its reason"
             );
         }
     }

@@ -91,7 +91,7 @@ async fn end(
         .into(),
     );
     let requests = env.store.pending(summary.id).await?;
-    let (journal, _scribe) = Writer::new(env, summary.id, run, state, observer);
+    let (journal, _writer) = Writer::new(env, summary.id, run, state, observer);
     journal
         .close(
             events,

@@ -60,10 +60,10 @@ pub async fn record(
     env: &Env,
     summary: &Summary,
     author: Author,
-    wish: Change,
+    change: Change,
 ) -> Result<Recorded, Error> {
-    validate(&merged(env, summary).await?, summary, &author, &wish)?;
-    let message = to_message(env, author, wish);
+    validate(&merged(env, summary).await?, summary, &author, &change)?;
+    let message = to_message(env, author, change);
     let lease = env.store.lease(summary.id).await?;
     // A note never kills the owner: a suspended run may continue, and the author may be its own
     // agent.
@@ -71,7 +71,7 @@ pub async fn record(
         LeaseDecision::Acquire => Some(BetweenRuns::acquire(env, summary).await),
         LeaseDecision::Held | LeaseDecision::KillAndAcquire => None,
     };
-    let interlude = match acquired {
+    let between_runs = match acquired {
         None | Some(Err(Error::LeaseHeld { .. })) => {
             let posted = env.store.post(summary.id, env.clock.now(), message);
             posted.await?;
@@ -80,7 +80,7 @@ pub async fn record(
         Some(acquired) => acquired?,
     };
     let event = to_event(env, message).expect("notes convert to an event");
-    let state = interlude.append_after_notes(event).await?;
+    let state = between_runs.append_after_notes(event).await?;
     Ok(Recorded::Written(ids_written_at(
         &state.handoff,
         state.head.seq,
@@ -154,9 +154,9 @@ pub(crate) fn redact_and_bound(env: &Env, mut written: WrittenNote) -> WrittenNo
     }
 }
 
-fn to_message(env: &Env, author: Author, wish: Change) -> InboxMessage {
+fn to_message(env: &Env, author: Author, change: Change) -> InboxMessage {
     let by = env.redactor.redact(&author.by).into_owned();
-    match wish {
+    match change {
         Change::Write(notes) => InboxMessage::Notes(NotesWritten {
             source: author.source,
             by,
@@ -215,7 +215,7 @@ fn validate(
     handoff: &Handoff,
     summary: &Summary,
     author: &Author,
-    wish: &Change,
+    change: &Change,
 ) -> Result<(), Error> {
     let changed = |id: NoteId| {
         match all_notes(handoff).into_iter().find(|known| known.id == id) {
@@ -233,7 +233,7 @@ fn validate(
     let unusable = |reason: &str| Error::InvalidNote {
         reason: reason.to_owned(),
     };
-    match wish {
+    match change {
         Change::Withdraw { note, .. } => changed(*note),
         Change::Write(notes) => {
             if notes.len() > MAX_NOTES {

@@ -45,25 +45,25 @@ pub async fn recover(
     summary: &Summary,
     progress: &Progress,
 ) -> Result<Option<Recovered>, Error> {
-    let interlude = match BetweenRuns::acquire(env, summary).await {
+    let between_runs = match BetweenRuns::acquire(env, summary).await {
         Err(Error::LeaseHeld { .. }) => return Ok(None),
         begun => begun?,
     };
-    if interlude.state.status != Status::Running {
-        interlude.release().await;
+    if between_runs.state.status != Status::Running {
+        between_runs.release().await;
         return Ok(None);
     }
     // If this process is killed here, the next recovery finds the session again and creates another
     // checkpoint.
     let taken = checkpoint::create(env, summary, Trigger::Crash, None, progress).await;
-    let unknown = steps::unknown_step_events(&interlude.state);
+    let unknown = steps::unknown_step_events(&between_runs.state);
     let steps = unknown.iter().filter_map(Event::step);
     let steps = steps.map(|(path, _)| path.clone()).collect();
     let lost = RunLost {
-        lost: interlude.state.run,
+        lost: between_runs.state.run,
     };
     let events = std::iter::once(lost.into()).chain(unknown).collect();
-    interlude.append(events).await?;
+    between_runs.append(events).await?;
     Ok(Some(Recovered {
         summary: env.store.summary(summary.id).await?,
         checkpoint: taken.map(|taken| taken.manifest),

@@ -48,23 +48,23 @@ pub async fn relocate(env: &Env, summary: &Summary, to: &Path) -> Result<Relocat
     }
     // The folder is checked again: another process may have moved the session before the lease was
     // acquired.
-    let interlude = BetweenRuns::acquire(env, summary).await?;
-    let created = interlude.state.created.as_ref();
+    let between_runs = BetweenRuns::acquire(env, summary).await?;
+    let created = between_runs.state.created.as_ref();
     let created = created.expect("a stored session has a creation event");
     if Path::new(&created.workspace) == to {
-        interlude.release().await;
+        between_runs.release().await;
         return Ok(Relocated::Unchanged);
     }
     let from = created.workspace.clone();
     let moved = match moved(created, &to) {
         Ok(moved) => moved,
         Err(error) => {
-            interlude.release().await;
+            between_runs.release().await;
             return Err(error);
         }
     };
     let to = moved.workspace.clone();
-    interlude.append(vec![moved.into()]).await?;
+    between_runs.append(vec![moved.into()]).await?;
     Ok(Relocated::Moved { from, to })
 }
 

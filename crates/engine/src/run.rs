@@ -227,7 +227,7 @@ pub(crate) async fn execute(
 /// The agent that extracts notes from the conversation, where the spec names one.
 fn reader(runner: &Runner, workflow: &Workflow) -> Option<Reader> {
     let reading = workflow.handoff.as_ref()?;
-    let (driver, price) = runner.agents.speaker_and_price(&reading.reader)?;
+    let (driver, price) = runner.agents.driver_and_price(&reading.reader)?;
     Some(Reader {
         agent: reading.reader.clone(),
         driver,

@@ -99,7 +99,7 @@ fn length(path: &Path) -> u64 {
 /// The disk usage of a snapshot store in whole blocks, without the index, which is a cache.
 fn allocated(path: &Path) -> u64 {
     let metadata = fs::symlink_metadata(path).unwrap();
-    if metadata.is_dir() && path.ends_with("vault/index") {
+    if metadata.is_dir() && path.ends_with("store/index") {
         0
     } else if metadata.is_dir() {
         let inside = fs::read_dir(path).unwrap();
@@ -193,7 +193,7 @@ fn main() {
     println!("{:>9} MB of tar", length(&tar) / 1_000_000);
 
     let clock = Real(Instant::now());
-    let store = SnapshotStore::open(&scratch.join("vault")).unwrap();
+    let store = SnapshotStore::open(&scratch.join("store")).unwrap();
     let request = Request::new(&work, &clock);
     let capture = || store.capture(&request, &|_| {}).unwrap();
     let first = time("first capture", capture);
@@ -215,12 +215,12 @@ fn main() {
     files(&work, &mut found);
     for round in 0..3 {
         edit(&found, &work, round);
-        let before = allocated(&scratch.join("vault"));
+        let before = allocated(&scratch.join("store"));
         let captured = time("10 edited, 5 new", capture);
         println!(
             "{:>9} bytes more, {} allocated, {} files read",
             captured.stored_bytes,
-            allocated(&scratch.join("vault")) - before,
+            allocated(&scratch.join("store")) - before,
             captured.read_files
         );
     }

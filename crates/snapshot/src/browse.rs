@@ -129,7 +129,7 @@ impl SnapshotStore {
             }
         }
         let pack_set = self.pack_set()?;
-        // Whoever references a chunk also references its bases.
+        // What references a chunk also references its bases.
         let others = pack_set.with_bases(others);
         let mut size = Size::default();
         for entry in &manifest.entries {

@@ -1,5 +1,5 @@
-//! Opens files below a folder and nothing else: no link on the path is followed, whoever created it
-//! and whenever.
+//! Opens files below a folder and nothing else: no link on the path is followed, no matter who
+//! created it and when.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -376,7 +376,7 @@ impl SnapshotStore {
         }
     }
 
-    /// Refreshes the timestamp of a listed snapshot. Whoever captured it again is about to
+    /// Refreshes the timestamp of a listed snapshot. A capture that found it again is about to
     /// reference it, and garbage collection spares young snapshots (P8).
     pub(crate) fn touch_head(&self, snapshot: Digest) -> Result<(), Error> {
         let path = self.heads.join(snapshot.to_string());

@@ -138,7 +138,7 @@ impl CheckpointFiles {
         let mut known = FolderState::Unknown;
         for file in self.disk.list(folder)? {
             if is_checkpoint(&file) {
-                // P4: whoever renamed it had made the folder durable before.
+                // P4: the process that renamed it had made the folder durable before.
                 known = FolderState::Durable;
             } else if writer_of(&file)
                 .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))

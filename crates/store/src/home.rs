@@ -24,7 +24,7 @@ pub struct Home {
 
 impl Home {
     /// Opens the home at `root` and creates it if it is missing. Refuses a folder that others own
-    /// or may write to: whoever can change our files controls our sessions.
+    /// or may write to: a user who can change our files controls our sessions.
     pub fn open(root: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Result<Self, Error> {
         let home = Self {
             root: root.into(),

@@ -1,4 +1,4 @@
-//! The conformance suite that every remote passes. `depot_conformance!(make)` turns each case into
+//! The conformance suite that every remote passes. `remote_conformance!(make)` turns each case into
 //! a test; `make` returns an empty remote and whatever must live as long as the remote does.
 
 #![expect(
@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 /// Makes a test of each case, for the remote that `$make` returns.
 #[macro_export]
-macro_rules! depot_conformance {
+macro_rules! remote_conformance {
     ($make:expr) => {
-        $crate::depot_conformance!(
+        $crate::remote_conformance!(
             @cases $make;
             created_object_reads_back,
             one_of_many_concurrent_creates_wins,

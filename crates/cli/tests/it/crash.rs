@@ -116,8 +116,8 @@ fn every_failpoint_kills_and_nothing_is_lost() {
         } => seen.insert(*name),
         _ => false,
     });
-    let deeds = crate::crash_checkpoints::survive(&drawn);
-    let left = unhit_failpoints(&[&runs, &deeds]);
+    let operations = crate::crash_checkpoints::survive(&drawn);
+    let left = unhit_failpoints(&[&runs, &operations]);
     let others: Vec<&str> = left
         .into_iter()
         .filter(|name| !name.starts_with("transcript."))

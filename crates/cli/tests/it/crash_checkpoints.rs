@@ -51,10 +51,10 @@ fn run_trials(segno: &Path, trials: &[Trial]) -> (Tally, String) {
 
 /// Kills these operations at a sample of the points where they can be killed.
 #[track_caller]
-fn survive_kills(deeds: &[Operation]) {
+fn survive_kills(operations: &[Operation]) {
     require_strace();
     let mut trials = Vec::new();
-    for operation in deeds {
+    for operation in operations {
         let fixture = Fixture::new(segno(), *operation);
         trials.extend(sample(at_points(&fixture), POINTS, seed()));
         let (calls, _) = at_syscalls(&fixture);

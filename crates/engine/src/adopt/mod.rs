@@ -340,7 +340,7 @@ impl Adoption<'_> {
         opening: Vec<Event>,
     ) -> Result<Tally, Error> {
         let from = state.imported.as_ref().map_or(0, |adopted| adopted.bytes);
-        let (journal, scribe) =
+        let (journal, writer) =
             Writer::new(self.env, self.session, run, state, Arc::new(NoObserver));
         let written = async {
             journal.write(opening).await?;
@@ -353,7 +353,7 @@ impl Adoption<'_> {
         }
         .await;
         drop(journal);
-        scribe.await.expect("the writer runs until it is dropped");
+        writer.await.expect("the writer runs until it is dropped");
         written
     }
 

@@ -73,7 +73,7 @@ impl Log {
         since: Seq,
         until: Option<&Path>,
     ) -> Result<Self, Error> {
-        let (mut items, mut bytes, mut left_out) = (VecDeque::new(), 0, 0);
+        let (mut items, mut bytes, mut omitted) = (VecDeque::new(), 0, 0);
         let (mut before, mut reached) = (from, false);
         history::read_events(env, session, from, |entry| {
             let item = LogEvent {
@@ -94,13 +94,13 @@ impl Log {
             while bytes > MAX_BYTES && items.len() > 1 {
                 let dropped = items.pop_front();
                 bytes -= dropped.as_ref().map_or(0, |item| text_bytes(&item.event));
-                left_out += u64::from(dropped.is_some_and(|item| starts_message(&item.event)));
+                omitted += u64::from(dropped.is_some_and(|item| starts_message(&item.event)));
             }
             Ok(())
         })
         .await?;
         let mut log = Self::default();
-        if left_out > 0 {
+        if omitted > 0 {
             let text = format!("({left_out} earlier messages are omitted.)");
             log.entries.push(segno_note(text));
         }

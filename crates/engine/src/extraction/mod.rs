@@ -198,7 +198,7 @@ async fn record_notes(
         return Ok(());
     }
     let summary = env.store.summary(session).await?;
-    let interlude = match BetweenRuns::acquire(env, &summary).await {
+    let between_runs = match BetweenRuns::acquire(env, &summary).await {
         Err(Error::LeaseHeld { .. }) => return Ok(()),
         begun => begun?,
     };
@@ -209,7 +209,7 @@ async fn record_notes(
     });
     let since = since.await;
     if resumed || since.is_err() {
-        interlude.release().await;
+        between_runs.release().await;
         return since.map(|_| ());
     }
     let notes = result.notes.into_iter();
@@ -224,7 +224,7 @@ async fn record_notes(
         read_to: result.refused.is_none().then_some(head.seq),
         usage: result.usage,
     };
-    interlude.append_after_notes(written.into()).await?;
+    between_runs.append_after_notes(written.into()).await?;
     Ok(())
 }
 

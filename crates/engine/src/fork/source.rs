@@ -63,9 +63,9 @@ impl SourceState {
         })
         .await?;
         let open = replay.state.open_steps.iter();
-        let goes_on =
+        let resuming =
             open.filter(|(path, open)| spoken.contains(&((*path).clone(), open.revision)));
-        let begun = goes_on.map(|(path, _)| path.clone()).collect();
+        let begun = resuming.map(|(path, _)| path.clone()).collect();
         Ok(Self {
             state: replay.state,
             finished: replay.finished,

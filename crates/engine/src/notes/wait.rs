@@ -21,11 +21,11 @@ pub async fn record_and_wait(
     env: &Env,
     summary: &Summary,
     author: Author,
-    wish: Change,
+    change: Change,
     patience: Duration,
 ) -> Result<Recorded, Error> {
-    let posted = to_message(env, author.clone(), wish.clone());
-    let noted = record(env, summary, author, wish).await?;
+    let posted = to_message(env, author.clone(), change.clone());
+    let noted = record(env, summary, author, change).await?;
     if noted != Recorded::Posted {
         return Ok(noted);
     }

@@ -20,16 +20,16 @@ pub async fn edit(env: &Env, summary: &Summary, text: &str, by: &str) -> Result<
             most,
         });
     }
-    let interlude = BetweenRuns::acquire(env, summary).await?;
+    let between_runs = BetweenRuns::acquire(env, summary).await?;
     let (text, _) = match journal::redact_and_store(env, text).await {
         Ok(kept) => kept,
         Err(error) => {
-            interlude.release().await;
+            between_runs.release().await;
             return Err(error.into());
         }
     };
     let by = by.to_owned();
     let edited = ResumeContextEdited { text, by }.into();
-    interlude.append(vec![edited]).await?;
+    between_runs.append(vec![edited]).await?;
     Ok(())
 }

@@ -114,7 +114,7 @@ impl Agents {
     }
 
     /// The adapter of an agent, and its price if known.
-    pub(crate) fn speaker_and_price(&self, name: &str) -> Option<(AgentDriver, Option<Price>)> {
+    pub(crate) fn driver_and_price(&self, name: &str) -> Option<(AgentDriver, Option<Price>)> {
         let found = self.agents.get(name)?;
         Some((found.driver.clone(), found.price))
     }

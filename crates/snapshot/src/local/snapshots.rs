@@ -110,14 +110,14 @@ fn with_store_at<T>(
 
 /// Converts a capture for the engine: unreadable files are separate from excluded ones.
 pub(super) fn captured(captured: &request::CaptureReport) -> Captured {
-    let (mut skipped, mut left_out) = (Vec::new(), Vec::new());
+    let (mut skipped, mut excluded) = (Vec::new(), Vec::new());
     for one in &captured.skipped {
         let left = OmittedPath {
             path: text(&one.path),
             reason: one.why.to_string(),
         };
         match &one.why {
-            Why::Rule(rule) => left_out.push(OmittedPath {
+            Why::Rule(rule) => excluded.push(OmittedPath {
                 reason: rule.clone(),
                 ..left
             }),
@@ -131,7 +131,7 @@ pub(super) fn captured(captured: &request::CaptureReport) -> Captured {
         written: captured.stored_bytes,
         unstable: captured.unstable.iter().map(|path| text(path)).collect(),
         skipped,
-        excluded: left_out,
+        excluded: excluded,
         repositories: Vec::new(),
     }
 }

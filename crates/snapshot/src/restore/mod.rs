@@ -4,7 +4,7 @@
 //! damaged store or a full disk is noticed there, while the target is unchanged. Then files are
 //! moved to their paths, each in one atomic step. An interrupted restore is simply repeated.
 //!
-//! P5: no file is ever opened through a link, whoever created it and whenever.
+//! P5: no file is ever opened through a link, no matter who created it and when.
 
 mod disarm;
 mod plan;

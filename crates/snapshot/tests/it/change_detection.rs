@@ -318,7 +318,7 @@ fn hard_links_are_restored_outside_names_untouched() {
 fn snapshot_store_is_not_captured_into_itself() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "file").unwrap();
-    let store = segno_snapshot::SnapshotStore::open(&folder.path().join("vault")).unwrap();
+    let store = segno_snapshot::SnapshotStore::open(&folder.path().join("store")).unwrap();
     let captured = store
         .capture(&Request::new(folder.path(), &FROZEN_CLOCK), &|_| {})
         .unwrap();
@@ -462,7 +462,7 @@ fn damaged_index_only_costs_a_read() {
     wait_until_old(&fixture);
     let first = fixture.capture();
     assert_eq!(fixture.capture().read_files, 0);
-    let folder = fixture.folder.path().join("vault/index");
+    let folder = fixture.folder.path().join("store/index");
     let path = fs::read_dir(folder)
         .unwrap()
         .next()

@@ -44,7 +44,7 @@ fn child() {
     let root = std::env::var_os("SEGNO_SNAPSHOT_ROOT").expect("run by another test");
     let root = Path::new(&root);
     let store = open(root);
-    match std::env::var("SEGNO_SNAPSHOT_DEED").unwrap().as_str() {
+    match std::env::var("SEGNO_SNAPSHOT_OPERATION").unwrap().as_str() {
         "capture" => {
             store
                 .capture(&Request::new(&root.join("work"), &FROZEN_CLOCK), &|_| {})
@@ -92,7 +92,7 @@ fn run(fixture: &Fixture, operation: &str, name: &str, faults: &[&str]) -> (Exit
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--ignored", "--test-threads=1"])
         .env("SEGNO_SNAPSHOT_ROOT", fixture.folder.path())
-        .env("SEGNO_SNAPSHOT_DEED", operation)
+        .env("SEGNO_SNAPSHOT_OPERATION", operation)
         .env("SEGNO_SNAPSHOT_NAME", name)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -143,7 +143,7 @@ fn kill_captures(fixture: &Fixture) {
                 "{call} {count}"
             );
         }
-        let drafts = fs::read_dir(fixture.folder.path().join("vault/drafts"))
+        let drafts = fs::read_dir(fixture.folder.path().join("store/drafts"))
             .unwrap()
             .count();
         assert_eq!(drafts, 0, "{call} {count}");
@@ -241,7 +241,7 @@ fn lost_write_is_noticed_before_listing() {
         }
         lies += 1;
         refused += usize::from(!status.success());
-        let store = SnapshotStore::open(&fixture.folder.path().join("vault")).unwrap();
+        let store = SnapshotStore::open(&fixture.folder.path().join("store")).unwrap();
         for snapshot in store.snapshots().unwrap() {
             assert_eq!(store.verify(snapshot, &|_| {}).unwrap(), [], "{count}");
         }

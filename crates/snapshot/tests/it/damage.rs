@@ -45,7 +45,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 /// bytes; any other is refused or restores to the right bytes. Returns whether the damage was
 /// reported.
 fn check_damaged_store(fixture: &Fixture, snapshots: &[(Digest, PathBuf)], what: &str) -> bool {
-    let root = fixture.folder.path().join("vault");
+    let root = fixture.folder.path().join("store");
     let store = match SnapshotStore::open(&root) {
         Err(Error::NotASnapshotStore { .. }) => return true,
         other => other.unwrap(),
@@ -99,7 +99,7 @@ fn flipped_store_bits_are_reported_or_harmless() {
         fixture.restore(*snapshot, place);
     }
     let mut found = Vec::new();
-    files(&fixture.folder.path().join("vault"), &mut found);
+    files(&fixture.folder.path().join("store"), &mut found);
     let (mut tried, mut reported) = (0, 0);
     for path in found {
         let whole = fs::read(&path).unwrap();
@@ -144,7 +144,7 @@ fn truncated_store_files_are_reported_or_harmless() {
         fixture.restore(*snapshot, place);
     }
     let mut found = Vec::new();
-    files(&fixture.folder.path().join("vault"), &mut found);
+    files(&fixture.folder.path().join("store"), &mut found);
     for path in found {
         let whole = fs::read(&path).unwrap();
         let is_content = ["packs", "manifests"]
@@ -172,7 +172,7 @@ fn damage_names_affected_files_only() {
     fixture.write("a", noise(5000, 1));
     let first = fixture.capture().snapshot;
     let mut packs = Vec::new();
-    files(&fixture.folder.path().join("vault/packs"), &mut packs);
+    files(&fixture.folder.path().join("store/packs"), &mut packs);
     fixture.write("b", noise(5000, 2));
     let second = fixture.capture().snapshot;
     fs::remove_file(fixture.at("a")).unwrap();
@@ -275,7 +275,7 @@ fn full_disk_lists_nothing_and_loses_nothing() {
 #[ignore = "a part of the test above"]
 fn on_a_small_disk() {
     let disk = std::env::var_os("SEGNO_SNAPSHOT_DISK").expect("run by another test");
-    let root = Path::new(&disk).join("vault");
+    let root = Path::new(&disk).join("store");
     let fixture = Fixture::new();
     fixture.write("a", noise(500_000, 1));
     let store = SnapshotStore::open(&root).unwrap();

@@ -15,7 +15,7 @@ const TEXT: &str = "a text that nobody should read\n";
 
 fn store(fixture: &Fixture, key: Option<u8>) -> SnapshotStore {
     let cipher = key.map(|key| Cipher::new([key; 32]));
-    SnapshotStore::open_with(&fixture.folder.path().join("vault"), cipher).unwrap()
+    SnapshotStore::open_with(&fixture.folder.path().join("store"), cipher).unwrap()
 }
 
 fn fill(fixture: &Fixture) {
@@ -49,7 +49,7 @@ fn is_plaintext(fixture: &Fixture) -> bool {
             .windows(text.len())
             .any(|part| part == text.as_bytes())
     };
-    files(&fixture.folder.path().join("vault"))
+    files(&fixture.folder.path().join("store"))
         .iter()
         .any(|file| {
             let magic = ["SEGNOPK", "SEGNOMF", "SEGNOIX"];
@@ -137,7 +137,7 @@ fn flipped_encrypted_bits_are_reported() {
     let before = tree_state(&fixture.work());
     let (mut named, mut harmless) = (0, 0);
     for folder in ["packs", "manifests"] {
-        let folder = fixture.folder.path().join("vault").join(folder);
+        let folder = fixture.folder.path().join("store").join(folder);
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let sound = fs::read(&path).unwrap();

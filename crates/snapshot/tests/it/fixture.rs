@@ -45,7 +45,7 @@ const KEY: &str = "key";
 pub(crate) fn open(folder: &Path) -> SnapshotStore {
     let key = fs::read(folder.join(KEY)).ok();
     let cipher = key.map(|key| Cipher::new(key.try_into().unwrap()));
-    SnapshotStore::open_with(&folder.join("vault"), cipher).unwrap()
+    SnapshotStore::open_with(&folder.join("store"), cipher).unwrap()
 }
 
 /// Everything that a test needs, in a temporary folder.

@@ -14,7 +14,7 @@ use crate::fixture::{FROZEN_CLOCK, Fixture, assert_same, noise, tree_state};
 const HOUR: Duration = Duration::from_hours(1);
 
 fn packs(fixture: &Fixture) -> usize {
-    fs::read_dir(fixture.folder.path().join("vault/packs"))
+    fs::read_dir(fixture.folder.path().join("store/packs"))
         .unwrap()
         .count()
 }
@@ -91,7 +91,7 @@ fn mostly_unreferenced_pack_is_rewritten() {
     fixture.store.remove(first).unwrap();
     assert_eq!(gc(&fixture, 1).compacted, 1);
     assert_eq!(gc(&fixture, 2).compacted, 0);
-    let left: u64 = fs::read_dir(fixture.folder.path().join("vault/packs"))
+    let left: u64 = fs::read_dir(fixture.folder.path().join("store/packs"))
         .unwrap()
         .map(|entry| entry.unwrap().metadata().unwrap().len())
         .sum();
@@ -160,7 +160,7 @@ fn unreadable_manifest_blocks_gc() {
     let path = fixture
         .folder
         .path()
-        .join(format!("vault/manifests/{second}"));
+        .join(format!("store/manifests/{second}"));
     let whole = fs::read(&path).unwrap();
     fs::write(&path, b"broken").unwrap();
     for hour in 1..4 {
@@ -182,7 +182,7 @@ fn concurrent_capture_and_gc_lose_nothing() {
                 let root = root.clone();
                 scope.spawn(move || {
                     // A store of its own, as another process would have.
-                    let store = SnapshotStore::open(&root.join("vault")).unwrap();
+                    let store = SnapshotStore::open(&root.join("store")).unwrap();
                     let work = root.join(format!("work-{writer}"));
                     fs::create_dir(&work).unwrap();
                     let mut taken = Vec::new();
@@ -211,7 +211,7 @@ fn concurrent_capture_and_gc_lose_nothing() {
             })
             .collect();
         let sweeper = scope.spawn(|| {
-            let store = SnapshotStore::open(&root.join("vault")).unwrap();
+            let store = SnapshotStore::open(&root.join("store")).unwrap();
             let (mut hour, mut swept) = (0, 0);
             while !stop.load(Ordering::Relaxed) {
                 hour += 2;
@@ -255,7 +255,7 @@ fn gc_during_a_capture_does_nothing() {
     let work = fixture.work();
     let asked = AtomicBool::new(false);
     let sweep = |_| {
-        let store = SnapshotStore::open(&fixture.folder.path().join("vault")).unwrap();
+        let store = SnapshotStore::open(&fixture.folder.path().join("store")).unwrap();
         let swept = store.gc(Timestamp(1), Duration::ZERO).unwrap();
         assert_eq!(
             swept,
@@ -282,12 +282,12 @@ fn gc_during_a_capture_does_nothing() {
 #[test]
 fn only_drafts_of_dead_processes_are_removed() {
     let fixture = Fixture::new();
-    let drafts = fixture.folder.path().join("vault/drafts");
+    let drafts = fixture.folder.path().join("store/drafts");
     let dead = drafts.join("tmp.2147483646.00");
     let alive = drafts.join(format!("tmp.{}.00", std::process::id()));
     fs::write(&dead, "x").unwrap();
     fs::write(&alive, "x").unwrap();
-    SnapshotStore::open(&fixture.folder.path().join("vault")).unwrap();
+    SnapshotStore::open(&fixture.folder.path().join("store")).unwrap();
     assert!(!dead.exists() && alive.exists());
 }
 
@@ -349,7 +349,7 @@ fn recapture_refreshes_the_snapshot() {
             let head = fixture
                 .folder
                 .path()
-                .join("vault/heads")
+                .join("store/heads")
                 .join(name.to_string());
             let head = fs::File::options().write(true).open(head).unwrap();
             head.set_modified(long_ago).unwrap();

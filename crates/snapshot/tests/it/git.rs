@@ -52,7 +52,7 @@ fn capture(sandbox: &Sandbox) -> CapturedWorkspace {
 /// Like [`capture`], with the changes since a commit.
 fn capture_since(sandbox: &Sandbox, since: Option<&str>) -> CapturedWorkspace {
     let before = file_states(&sandbox.root());
-    let store = SnapshotStore::open(&sandbox.path("vault")).unwrap();
+    let store = SnapshotStore::open(&sandbox.path("store")).unwrap();
     let scope = Evidence::new(sandbox.root(), Rules::default());
     let root = sandbox.root();
     let request = Request {

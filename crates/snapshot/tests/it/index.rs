@@ -175,7 +175,7 @@ proptest! {
             changes.iter().for_each(|change| run(change, &fixture.work()));
             let recheck_per_mille = if doubts { 1000 } else { 0 };
             let taken = capture(&fixture.store, &fixture.work(), recheck_per_mille);
-            let fresh = SnapshotStore::open(&fixture.folder.path().join(format!("vault-{number}"))).unwrap();
+            let fresh = SnapshotStore::open(&fixture.folder.path().join(format!("store-{number}"))).unwrap();
             let truth = capture(&fresh, &fixture.work(), 0);
             let read = |captured: CaptureReport| CaptureReport { read_files: 0, stored_bytes: 0, ..captured };
             prop_assert_eq!(read(taken.clone()), read(truth));

@@ -16,7 +16,7 @@ fn gc(fixture: &Fixture, hour: i64) -> Swept {
 }
 
 fn packs(fixture: &Fixture) -> Vec<PathBuf> {
-    let folder = fs::read_dir(fixture.folder.path().join("vault/packs")).unwrap();
+    let folder = fs::read_dir(fixture.folder.path().join("store/packs")).unwrap();
     folder.map(|entry| entry.unwrap().path()).collect()
 }
 

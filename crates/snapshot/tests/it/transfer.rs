@@ -18,7 +18,7 @@ fn import_part(fixture: &Fixture, part: &Part, bytes: &[u8]) -> Result<(), Error
 
 /// The number of drafts left behind.
 fn drafts(fixture: &Fixture) -> usize {
-    let drafts = fixture.folder.path().join("vault/drafts");
+    let drafts = fixture.folder.path().join("store/drafts");
     fs::read_dir(drafts).unwrap().count()
 }
 
@@ -81,7 +81,7 @@ fn damaged_transfer_parts_are_refused() {
                     // A bit that zstd ignores: the unpacked content is the same.
                     Ok(()) if part.kind == PartKind::Pack => {
                         harmless += 1;
-                        let pack = format!("vault/packs/{}", part.name);
+                        let pack = format!("store/packs/{}", part.name);
                         fs::remove_file(there.folder.path().join(pack)).unwrap();
                     }
                     other => panic!("{part} {place} {bit}: {other:?}"),

@@ -31,7 +31,7 @@ impl Clock for InstantClock {
     }
 }
 
-fn warehouse(url: &str, host: &str) -> ObjectRemote {
+fn remote_at(url: &str, host: &str) -> ObjectRemote {
     let variables = [
         ("AWS_ACCESS_KEY_ID", "key"),
         ("AWS_SECRET_ACCESS_KEY", "the-secret-of-the-key"),
@@ -45,23 +45,23 @@ fn warehouse(url: &str, host: &str) -> ObjectRemote {
 }
 
 mod folder {
-    use super::warehouse;
+    use super::remote_at;
 
-    segno_testkit::depot_conformance!(|| {
+    segno_testkit::remote_conformance!(|| {
         let folder = tempfile::TempDir::new().unwrap();
         let url = format!("file://{}", folder.path().display());
-        (warehouse(&url, ""), folder)
+        (remote_at(&url, ""), folder)
     });
 }
 
 mod bucket {
     use segno_testkit::bucket::BucketServer;
 
-    use super::warehouse;
+    use super::remote_at;
 
-    segno_testkit::depot_conformance!(|| {
+    segno_testkit::remote_conformance!(|| {
         let server = BucketServer::start();
-        (warehouse("s3://bucket/a/prefix", &server.host()), server)
+        (remote_at("s3://bucket/a/prefix", &server.host()), server)
     });
 }
 
@@ -88,7 +88,7 @@ async fn all_operations_with(mishap: fn(&Request) -> Failure) {
                 Failure::None
             }
         });
-        let remote = warehouse(&format!("s3://bucket/{number}"), &proxy.host());
+        let remote = remote_at(&format!("s3://bucket/{number}"), &proxy.host());
         let told = |what: &str| {
             format!(
                 "{what}, request {victim}: {:?}",
@@ -181,7 +181,7 @@ async fn half_body_claiming_to_be_whole_is_refetched() {
 }
 
 async fn refused(host: &str, url: &str) -> Error {
-    warehouse(url, host).list("").await.unwrap_err()
+    remote_at(url, host).list("").await.unwrap_err()
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn missing_bucket_folder_and_server_differ() {
     let server = BucketServer::start();
     let error = refused(&server.host(), "s3://other/x").await;
     assert!(matches!(error, Error::NoSuchRemote { .. }), "{error:?}");
-    let put = warehouse("s3://other/x", &server.host())
+    let put = remote_at("s3://other/x", &server.host())
         .create("a", Vec::new())
         .await;
     assert!(matches!(put, Err(Error::NoSuchRemote { .. })), "{put:?}");

@@ -26,9 +26,9 @@ mod contract {
 #[tokio::test]
 async fn session_of_the_first_format_can_be_trashed() {
     let folder = TempDir::new().unwrap();
-    let mut pen = JournalBuilder::new(1);
+    let mut builder = JournalBuilder::new(1);
     let store = open(&folder, Arc::default());
-    store.create(pen.create("one")).await.unwrap();
+    store.create(builder.create("one")).await.unwrap();
     drop(store);
     let home = folder.path().join("home");
     #[expect(clippy::disallowed_methods, reason = "the database as it was before")]
@@ -38,9 +38,12 @@ async fn session_of_the_first_format_can_be_trashed() {
         .unwrap();
     drop(before);
     let store = open(&folder, Arc::default());
-    assert_eq!(store.summary(pen.session).await.unwrap().head, pen.head);
-    let seen = store.lease(pen.session).await.unwrap();
-    store.discard(pen.session, Some(seen)).await.unwrap();
+    assert_eq!(
+        store.summary(builder.session).await.unwrap().head,
+        builder.head
+    );
+    let seen = store.lease(builder.session).await.unwrap();
+    store.discard(builder.session, Some(seen)).await.unwrap();
     assert_eq!(store.list().await.unwrap(), []);
     let copies = std::fs::read_dir(home.join("backups")).unwrap().count();
     assert_eq!(copies, 1);
@@ -49,18 +52,21 @@ async fn session_of_the_first_format_can_be_trashed() {
 #[tokio::test]
 async fn vanished_database_is_not_recreated() {
     let folder = TempDir::new().unwrap();
-    let mut pen = JournalBuilder::new(1);
+    let mut builder = JournalBuilder::new(1);
     let store = open(&folder, Arc::default());
     let home = folder.path().join("home");
     let (place, away) = (home.join("segno.db"), home.join("away.db"));
     LocalDisk.rename(&place, &away).unwrap();
-    let new = pen.create("one");
+    let new = builder.create("one");
     let refused = store.create(new.clone()).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })));
     assert!(!place.exists());
     LocalDisk.rename(&away, &place).unwrap();
     store.create(new).await.unwrap();
-    assert_eq!(store.summary(pen.session).await.unwrap().head, pen.head);
+    assert_eq!(
+        store.summary(builder.session).await.unwrap().head,
+        builder.head
+    );
 }
 
 #[test]

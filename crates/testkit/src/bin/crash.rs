@@ -307,8 +307,8 @@ impl Progress {
             let _ = writeln!(io::stdout(), "{group}: {tally}");
         }
         log(&format!("took {} s", self.begun.elapsed().as_secs()));
-        let left_out = unhit_failpoints(&tallies.values().collect::<Vec<_>>());
-        if is_whole && !left_out.is_empty() {
+        let unhit = unhit_failpoints(&tallies.values().collect::<Vec<_>>());
+        if is_whole && !unhit.is_empty() {
             log(&format!("error: no trial hit the failpoints {left_out:?}"));
             return ExitCode::FAILURE;
         }

@@ -15,7 +15,7 @@
 //! **Failpoints (F1).** A run that logs its visits shows how often each failpoint is reached; the
 //! run is then killed at the first, second, middle and last visit. No single workload reaches all
 //! failpoints: blobs need long answers, `lease.after_acquire` needs a resume, which is killed on
-//! the second level, and checkpoints need [`deeds`]. [`left_out`] lists the failpoints at which
+//! the second level, and checkpoints need [`checkpoints`]. [`unhit_failpoints`] lists the failpoints at which
 //! nothing was killed.
 //!
 //! **System calls (F2).** `strace -e inject=NAME:signal=SIGKILL:when=N` delivers the signal on
@@ -38,7 +38,7 @@
 //! fewer calls than segno has made before them, so that a kill hits segno; one that hits them is
 //! counted separately, and fails an attempt, which is repeated.
 //!
-//! [`deeds`] does the same to the checkpoint commands, which have no run to resume, [`agents`] to
+//! [`checkpoints`] does the same to the checkpoint commands, which have no run to resume, [`agents`] to
 //! running agents, [`records`] while segno repairs, restores or writes transcripts, and [`hooks`]
 //! while it changes the settings of agents.
 

@@ -12,6 +12,8 @@ mod dependencies;
 mod documents;
 mod error_pages;
 mod golden;
+mod modules;
+mod words;
 
 use std::path::{Path, PathBuf};
 

@@ -115,7 +115,7 @@ fn redirects_are_limited_to_five() {
 #[test]
 fn post_is_resent_only_to_the_same_host() {
     let other = Server::responding("text/plain", "arrived");
-    for (status, method, goes_on) in [
+    for (status, method, follows) in [
         ("301 Moved", "POST", true),
         ("302 Found", "POST", true),
         ("303 See Other", "PUT", true),
@@ -127,7 +127,7 @@ fn post_is_resent_only_to_the_same_host() {
         let before = other.requests().len();
         let input = json!({"url": first.url("/"), "method": method, "body": "word"});
         let output = run(&[first.host(), other.name()], "http_request", input);
-        if goes_on {
+        if follows {
             assert!(output.unwrap().ends_with("arrived"), "{status} {method}");
             let requests = other.requests()[before..].concat();
             assert!(requests.starts_with("GET / "), "{requests}");

@@ -194,7 +194,11 @@ fn fork_has_the_files_and_conversation_of_its_checkpoint() {
         let plan = fixture
             .segno(&["resume", "task-fork", "--dry-run", "--json"])
             .expect_success();
-        assert_eq!(plan.json()[0]["steps"][0]["strategy"], "restored", "{plan:?}");
+        assert_eq!(
+            plan.json()[0]["steps"][0]["strategy"],
+            "restored",
+            "{plan:?}"
+        );
         let output = fixture.segno(&["resume", "task-fork"]).expect_success();
         assert!(output.stdout.contains("All four are there."), "{output:?}");
         let all = number_files(&["one", "two", "three", "four"]);

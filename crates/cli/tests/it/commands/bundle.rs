@@ -142,7 +142,9 @@ fn bundle_holds_files_session_and_transcripts() {
         assert!(output.stdout.contains(words), "{words}: {output:?}");
     }
     assert_eq!(tree(&folder), tree(&first.work()));
-    let plan = second.segno(&["resume", "task", "--dry-run"]).expect_success();
+    let plan = second
+        .segno(&["resume", "task", "--dry-run"])
+        .expect_success();
     assert!(plan.stdout.contains("restored (claude-code)"), "{plan:?}");
     let was = format!("moved from {}", first.work().display());
     assert!(plan.stdout.contains(&was), "{plan:?}");

@@ -29,7 +29,7 @@ fn work(sandbox: &Sandbox, packs: bool, done: &AtomicBool) {
 /// Captures and restores the workspace. Returns whether it was flagged as unstable, and what git
 /// fsck reports.
 fn capture_and_restore(sandbox: &Sandbox, round: usize) -> (bool, Result<(), String>) {
-    let store = SnapshotStore::open(&sandbox.path("vault")).unwrap();
+    let store = SnapshotStore::open(&sandbox.path("store")).unwrap();
     let scope = Evidence::new(sandbox.root(), Rules::default());
     let root = sandbox.root();
     let request = Request {

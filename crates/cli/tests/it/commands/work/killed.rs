@@ -45,7 +45,7 @@ impl WorkFixture {
     /// Continues after a kill, from whatever is left.
     fn resume_after_kill(&self) {
         let output = match session_statuses(&self.sandbox).pop() {
-            None => self.work("../crew/PLAN.md", &["--no-review"]),
+            None => self.work("../roles/PLAN.md", &["--no-review"]),
             Some((_, status)) if status == "completed" => return,
             Some(_) => self.segno(&["resume", "job"]),
         };
@@ -71,7 +71,7 @@ impl WorkFixture {
 
 #[test]
 fn kill_after_any_git_command_commits_each_task_once() {
-    let words = WorkFixture::args("../crew/PLAN.md", &["--no-review"]);
+    let words = WorkFixture::args("../roles/PLAN.md", &["--no-review"]);
     let fixture = WorkFixture::new();
     fixture.run_with_killing_git(&words, "").expect_success();
     fixture.assert_done_once("never");
@@ -90,7 +90,7 @@ fn kill_after_any_git_command_commits_each_task_once() {
 #[test]
 #[cfg(feature = "failpoints")]
 fn kill_around_any_effect_commits_each_task_once() {
-    let words = WorkFixture::args("../crew/PLAN.md", &["--no-review"]);
+    let words = WorkFixture::args("../roles/PLAN.md", &["--no-review"]);
     for point in [
         "step.before_effect",
         "step.after_effect",
@@ -121,8 +121,8 @@ fn kill_around_any_effect_commits_each_task_once() {
 fn commit_in_flight_needs_no_user_decision() {
     let fixture = WorkFixture::new();
     let spec = format!("{}continuity: {{in_flight: stop}}\n", super::SPEC);
-    fixture.write_file("crew.yaml", &spec);
-    let words = WorkFixture::args("../crew/PLAN.md", &["--no-review"]);
+    fixture.write_file("roles.yaml", &spec);
+    let words = WorkFixture::args("../roles/PLAN.md", &["--no-review"]);
     fixture.run_with_killing_git(&words, "").expect_success();
     let log = fs::read_to_string(root(&fixture.sandbox).join("git.log")).unwrap();
     let moved = log
@@ -131,7 +131,7 @@ fn commit_in_flight_needs_no_user_decision() {
         .unwrap()
         + 1;
     let fixture = WorkFixture::new();
-    fixture.write_file("crew.yaml", &spec);
+    fixture.write_file("roles.yaml", &spec);
     let output = fixture.run_with_killing_git(&words, &moved.to_string());
     assert!(output.crashed(), "{output:?}");
     assert_eq!(fixture.commits(), ["T1: Write a"]);
@@ -142,7 +142,7 @@ fn commit_in_flight_needs_no_user_decision() {
 #[test]
 fn half_created_worktree_is_completed_on_resume() {
     let fixture = WorkFixture::new();
-    let words = WorkFixture::args("../crew/PLAN.md", &["--no-review"]);
+    let words = WorkFixture::args("../roles/PLAN.md", &["--no-review"]);
     let output = fixture.run_with_killing_git(&words, "");
     output.expect_success();
     let log = fs::read_to_string(root(&fixture.sandbox).join("git.log")).unwrap();

@@ -21,21 +21,21 @@ use crate::sandbox;
 /// `set_answer/STEP`, with dots for slashes, if that exists; and otherwise plans two tasks, approves,
 /// or appends a line to `TASK.txt`.
 const AGENT: &str = r#"#!/bin/sh
-crew=$(dirname "$0")
+roles=$(dirname "$0")
 step=$(echo "$SEGNO_STEP" | tr / .)
-echo "$SEGNO_RUN $SEGNO_ATTEMPT $SEGNO_STEP $SEGNO_STEP_ID a" >> "$crew/calls.log"
-cat > "$crew/asked.$step"
+echo "$SEGNO_RUN $SEGNO_ATTEMPT $SEGNO_STEP $SEGNO_STEP_ID a" >> "$roles/calls.log"
+cat > "$roles/asked.$step"
 case $SEGNO_STEP in
 */work)
   task=$(echo "$SEGNO_STEP" | cut -d/ -f2)
   echo "$SEGNO_STEP" >> "$task.txt" ;;
 esac
-if [ -e "$crew/wait.$step" ]; then
-  echo $$ > "$crew/waits"
-  while [ ! -e "$crew/go" ]; do sleep 0.01; done
+if [ -e "$roles/wait.$step" ]; then
+  echo $$ > "$roles/waits"
+  while [ ! -e "$roles/go" ]; do sleep 0.01; done
 fi
-if [ -e "$crew/fail.$step" ]; then exit 3; fi
-if [ -e "$crew/answers/$step" ]; then cat "$crew/answers/$step"; exit; fi
+if [ -e "$roles/fail.$step" ]; then exit 3; fi
+if [ -e "$roles/answers/$step" ]; then cat "$roles/answers/$step"; exit; fi
 case $SEGNO_STEP in
 */planner*) printf -- '- [ ] T1: Write a\n- [ ] T2: Write b (after T1)\n' ;;
 */review*) echo '{"approved": true, "severity": "none", "comments": []}' ;;
@@ -45,7 +45,7 @@ esac
 
 const SPEC: &str = "\
 version: 0
-name: crew
+name: roles
 runtime:
   provider: command
   command: [./agent.sh]
@@ -77,7 +77,7 @@ impl WorkFixture {
         let sandbox = sandbox();
         let fixture = Self { sandbox };
         fs::create_dir_all(fixture.agents_folder().join("answers")).unwrap();
-        fixture.write_file("crew.yaml", SPEC);
+        fixture.write_file("roles.yaml", SPEC);
         fixture.write_file("PLAN.md", PLAN);
         fixture.write_file("agent.sh", AGENT);
         let mode = Command::new("chmod")
@@ -96,7 +96,7 @@ impl WorkFixture {
     }
 
     pub(super) fn agents_folder(&self) -> PathBuf {
-        root(&self.sandbox).join("crew")
+        root(&self.sandbox).join("roles")
     }
 
     /// Writes a file into the agents' folder.
@@ -127,7 +127,14 @@ impl WorkFixture {
 
     /// The arguments of `segno work` with these agents, under the name `job`.
     pub(super) fn args<'a>(what: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-        let words = ["work", what, "--spec", "../crew/crew.yaml", "--name", "job"];
+        let words = [
+            "work",
+            what,
+            "--spec",
+            "../roles/roles.yaml",
+            "--name",
+            "job",
+        ];
         [&words[..], more].concat()
     }
 

@@ -19,7 +19,7 @@ fn three_pauses_and_resumes_do_every_task_once() {
         r#"{"approved": false, "severity": "minor", "comments": ["more"]}"#,
     );
     fixture
-        .work("../crew/PLAN.md", &["--pause-after", "1"])
+        .work("../roles/PLAN.md", &["--pause-after", "1"])
         .refused(130, &["segno resume job"]);
     for done in 1..=3 {
         assert_eq!(fixture.commits().len(), done);
@@ -52,7 +52,10 @@ fn three_pauses_and_resumes_do_every_task_once() {
 fn pause_in_a_task_waits_for_its_commit() {
     let fixture = WorkFixture::new();
     fixture.write_file("wait.tasks.T1.1.work", "");
-    let live = Live::start(&fixture.sandbox, &WorkFixture::args("../crew/PLAN.md", &[]));
+    let live = Live::start(
+        &fixture.sandbox,
+        &WorkFixture::args("../roles/PLAN.md", &[]),
+    );
     wait_until("the worker waits", || {
         fixture.agents_folder().join("waits").exists()
     });
@@ -85,7 +88,10 @@ fn pause_in_a_task_waits_for_its_commit() {
 fn ctrl_c_in_a_task_stops_after_its_commit() {
     let fixture = WorkFixture::new();
     fixture.write_file("wait.tasks.T1.1.work", "");
-    let live = Live::start(&fixture.sandbox, &WorkFixture::args("../crew/PLAN.md", &[]));
+    let live = Live::start(
+        &fixture.sandbox,
+        &WorkFixture::args("../roles/PLAN.md", &[]),
+    );
     wait_until("the worker waits", || {
         fixture.agents_folder().join("waits").exists()
     });
@@ -104,7 +110,10 @@ fn ctrl_c_in_a_task_stops_after_its_commit() {
 fn pause_now_leaves_the_task_to_be_repeated() {
     let fixture = WorkFixture::new();
     fixture.write_file("wait.tasks.T1.1.work", "");
-    let live = Live::start(&fixture.sandbox, &WorkFixture::args("../crew/PLAN.md", &[]));
+    let live = Live::start(
+        &fixture.sandbox,
+        &WorkFixture::args("../roles/PLAN.md", &[]),
+    );
     wait_until("the worker waits", || {
         fixture.agents_folder().join("waits").exists()
     });
@@ -125,7 +134,7 @@ fn failed_task_blocks_its_dependents_until_it_is_fixed() {
         "- [ ] T1: a\n- [ ] T2: b (after T1)\n- [ ] T3: c (after T2)\n- [ ] T4: d\n",
     );
     fixture
-        .work("../crew/PLAN.md", &[])
+        .work("../roles/PLAN.md", &[])
         .refused(10, &["tasks/T1/1/work"]);
     let words: Vec<String> = fixture
         .task_statuses()
@@ -144,7 +153,7 @@ fn failed_task_blocks_its_dependents_until_it_is_fixed() {
 fn fork_of_a_checkpoint_continues_with_the_next_task() {
     let fixture = WorkFixture::new();
     fixture
-        .work("../crew/PLAN.md", &["--pause-after", "1"])
+        .work("../roles/PLAN.md", &["--pause-after", "1"])
         .refused(130, &["R0102"]);
     let listed = fixture
         .segno(&["checkpoint", "list", "job", "--json"])

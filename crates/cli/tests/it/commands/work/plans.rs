@@ -15,7 +15,7 @@ fn plan_file_becomes_one_commit_per_task() {
     fixture
         .sandbox
         .write("first.txt", "what the person is at\n");
-    let output = fixture.work("../crew/PLAN.md", &[]).expect_success();
+    let output = fixture.work("../roles/PLAN.md", &[]).expect_success();
     assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
     assert_eq!(fixture.changed_files(1), ["T1.txt"]);
     assert_eq!(fixture.changed_files(2), ["T2.txt"]);
@@ -73,7 +73,7 @@ fn tasks_follow_their_dependencies_and_skip_done_ones() {
     );
     // A bare word without a digit is not an id, so the first task is called by its number.
     let refused = fixture
-        .work("../crew/PLAN.md", &["--plan-only"])
+        .work("../roles/PLAN.md", &["--plan-only"])
         .expect_success();
     assert!(
         refused
@@ -81,7 +81,7 @@ fn tasks_follow_their_dependencies_and_skip_done_ones() {
             .starts_with("- [ ] T1: last: Close (after b1, a1)\n")
     );
     fixture
-        .work("../crew/PLAN.md", &["--no-review"])
+        .work("../roles/PLAN.md", &["--no-review"])
         .expect_success();
     let work: Vec<String> = fixture.calls();
     assert_eq!(
@@ -125,7 +125,7 @@ fn long_issue_is_whole_for_the_planner_and_cut_for_tasks() {
     let issue = format!("Make it {}.", "é".repeat(2_000));
     fixture.write_file("issue.txt", &issue);
     fixture
-        .work("../crew/issue.txt", &["--yes", "--no-review"])
+        .work("../roles/issue.txt", &["--yes", "--no-review"])
         .expect_success();
     assert!(fixture.asked("plan/1/planner").contains(&issue));
     let part: String = issue.chars().take(500).collect();
@@ -227,14 +227,14 @@ fn a_plan_is_read_from_stdin() {
 fn a_task_that_changes_nothing_has_no_commit() {
     let fixture = WorkFixture::new();
     fixture.write_file(
-        "crew.yaml",
-        "version: 0\nname: crew\nruntime: {provider: scripted, script: script.yaml}\nagents: {one: {prompt: You.}}\npattern: {type: chain, config: {steps: [{agent: one}]}}\n",
+        "roles.yaml",
+        "version: 0\nname: roles\nruntime: {provider: scripted, script: script.yaml}\nagents: {one: {prompt: You.}}\npattern: {type: chain, config: {steps: [{agent: one}]}}\n",
     );
     fixture.write_file(
         "script.yaml",
         "ledger: calls.log\nanswers: [{contains: Review the changes, text: '{\"approved\": true}'}]\ndefault: {text: I looked.}\n",
     );
-    let output = fixture.work("../crew/PLAN.md", &[]).expect_success();
+    let output = fixture.work("../roles/PLAN.md", &[]).expect_success();
     assert!(
         output
             .stdout
@@ -253,7 +253,7 @@ fn a_task_that_changes_nothing_has_no_commit() {
 fn in_place_commits_to_the_current_branch() {
     let fixture = WorkFixture::new();
     fixture
-        .work("../crew/PLAN.md", &["--in-place"])
+        .work("../roles/PLAN.md", &["--in-place"])
         .expect_success();
     let work = fixture.sandbox.work();
     let log = git(&work, &["log", "--format=%s", "main"]);
@@ -269,11 +269,11 @@ fn in_place_commits_to_the_current_branch() {
 fn commits_of_the_agent_are_kept_and_reviewed() {
     let fixture = WorkFixture::new();
     let agent = super::AGENT.replace(
-        "if [ -e \"$crew/fail.$step\" ]",
-        "case $SEGNO_STEP in tasks/T1/1/work) git add . && git commit -qm mine;; esac\nif [ -e \"$crew/fail.$step\" ]",
+        "if [ -e \"$roles/fail.$step\" ]",
+        "case $SEGNO_STEP in tasks/T1/1/work) git add . && git commit -qm mine;; esac\nif [ -e \"$roles/fail.$step\" ]",
     );
     fixture.write_file("agent.sh", &agent);
-    fixture.work("../crew/PLAN.md", &[]).expect_success();
+    fixture.work("../roles/PLAN.md", &[]).expect_success();
     assert_eq!(fixture.commits(), ["mine", "T2: Write b"]);
     assert!(
         fixture
@@ -309,11 +309,11 @@ fn edited_plan_spec_keeps_its_commits() {
     fixture.write_file("own.yaml", OWN);
     let work = fixture.sandbox.work();
     let explained = fixture
-        .segno(&["plan", "../crew/own.yaml", "--explain"])
+        .segno(&["plan", "../roles/own.yaml", "--explain"])
         .expect_success()
         .stdout;
     assert!(explained.contains("tasks/T2/review: critic"), "{explained}");
-    let words = ["run", "../crew/own.yaml", "--out", "../out"];
+    let words = ["run", "../roles/own.yaml", "--out", "../out"];
     fixture.segno(&words).refused(130, &["R0102"]);
     // A rerun repeats every edited step, except those whose work is committed.
     fixture.write_file("own.yaml", &OWN.replace("You work.", "You work hard."));

@@ -22,7 +22,7 @@ fn folder_without_a_repository_is_refused() {
     )
     .unwrap();
     fixture
-        .work("../crew/PLAN.md", &[])
+        .work("../roles/PLAN.md", &[])
         .refused(2, &["R0130", "git init"]);
     assert_nothing_started(&fixture);
 }
@@ -31,7 +31,7 @@ fn folder_without_a_repository_is_refused() {
 fn a_repository_without_a_commit_is_refused() {
     let fixture = WorkFixture::new();
     git(&fixture.sandbox.work(), &["update-ref", "-d", "HEAD"]);
-    fixture.work("../crew/PLAN.md", &[]).refused(2, &["R0131"]);
+    fixture.work("../roles/PLAN.md", &[]).refused(2, &["R0131"]);
     assert_nothing_started(&fixture);
 }
 
@@ -43,7 +43,7 @@ fn missing_git_identity_is_refused() {
         &["config", "--unset", "user.email"],
     );
     fixture
-        .work("../crew/PLAN.md", &[])
+        .work("../roles/PLAN.md", &[])
         .refused(2, &["R0132", "git config user.email ADDRESS"]);
     assert_nothing_started(&fixture);
 }
@@ -54,12 +54,12 @@ fn existing_branch_is_left_unchanged() {
     let work = fixture.sandbox.work();
     git(&work, &["branch", "segno/job"]);
     fixture
-        .work("../crew/PLAN.md", &[])
+        .work("../roles/PLAN.md", &[])
         .refused(17, &["R0133", "--name NAME"]);
     assert_nothing_started(&fixture);
     // If the user did not choose the name, the next free one is used.
     git(&work, &["branch", "segno/two-files"]);
-    let words = ["work", "../crew/PLAN.md", "--spec", "../crew/crew.yaml"];
+    let words = ["work", "../roles/PLAN.md", "--spec", "../roles/roles.yaml"];
     fixture.segno(&words).expect_success();
     let log = git(&work, &["log", "--format=%s", "main..segno/two-files-2"]);
     assert_eq!(log, "T2: Write b\nT1: Write a\n");
@@ -74,7 +74,7 @@ fn uncommitted_changes_block_in_place_work() {
     let fixture = WorkFixture::new();
     fixture.sandbox.write("mine.txt", "mine\n");
     fixture
-        .work("../crew/PLAN.md", &["--in-place"])
+        .work("../roles/PLAN.md", &["--in-place"])
         .refused(17, &["R0134", "mine.txt", "--in-place"]);
     assert_nothing_started(&fixture);
 }
@@ -83,14 +83,14 @@ fn uncommitted_changes_block_in_place_work() {
 fn folder_with_files_is_refused() {
     let fixture = WorkFixture::new();
     fixture
-        .work("../crew/PLAN.md", &["--into", "../crew"])
+        .work("../roles/PLAN.md", &["--into", "../roles"])
         .refused(17, &["R0137"]);
     fixture
-        .work("../crew/PLAN.md", &["--into", "inside"])
+        .work("../roles/PLAN.md", &["--into", "inside"])
         .refused(17, &["R0137", "it is inside the repository"]);
     assert_nothing_started(&fixture);
     fixture
-        .work("../crew/PLAN.md", &["--into", "../elsewhere/deep"])
+        .work("../roles/PLAN.md", &["--into", "../elsewhere/deep"])
         .expect_success();
     assert!(
         root(&fixture.sandbox)
@@ -106,11 +106,11 @@ fn inconsistent_plan_is_refused_with_its_lines() {
         "PLAN.md",
         "# Plan\n- [ ] T1: a (after T2)\n- [ ] T2: b (after T1)\n- [ ] T2: c\n",
     );
-    fixture.work("../crew/PLAN.md", &[]).refused(
+    fixture.work("../roles/PLAN.md", &[]).refused(
         3,
         &[
             "R0136",
-            "../crew/PLAN.md",
+            "../roles/PLAN.md",
             "line 4: duplicate task `T2`, first defined in line 3",
         ],
     );
@@ -125,10 +125,10 @@ fn unreadable_plan_or_unknown_agent_is_refused() {
         .refused(2, &["nowhere.md cannot be read"]);
     fixture.work(" ", &[]).refused(2, &["the text is empty"]);
     fixture
-        .work("../crew/PLAN.md", &["--agent", "nobody"])
+        .work("../roles/PLAN.md", &["--agent", "nobody"])
         .refused(2, &["R0115", "nobody"]);
     fixture
-        .work("../crew/PLAN.md", &["--reviewer", "nobody"])
+        .work("../roles/PLAN.md", &["--reviewer", "nobody"])
         .refused(2, &["R0115"]);
     assert_nothing_started(&fixture);
 }
@@ -137,7 +137,7 @@ fn unreadable_plan_or_unknown_agent_is_refused() {
 fn git_error_fails_the_run_and_resume_continues() {
     let fixture = WorkFixture::new();
     fixture
-        .work("../crew/PLAN.md", &["--pause-after", "1"])
+        .work("../roles/PLAN.md", &["--pause-after", "1"])
         .refused(130, &["R0102"]);
     let lock = fixture
         .sandbox
