@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use clap::error::ErrorKind;
 
 use super::Cli;
 use crate::failure::Failure;
@@ -70,15 +71,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         stdout_line(EXIT_CODES);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut root = Cli::command();
-    root.build();
-    let mut command = &mut root;
-    for word in words {
-        let hint = "`segno help --all` lists all commands".to_owned();
-        command = command
-            .find_subcommand_mut(word)
-            .ok_or_else(|| Failure::usage(format!("there is no command `{word}`"), Some(hint)))?;
+    // Parsed like `segno COMMAND --help`, so that both print the same.
+    let parsed = ["segno"].into_iter().chain(words.clone()).chain(["--help"]);
+    match Cli::command().try_get_matches_from(parsed) {
+        Err(help) if help.kind() == ErrorKind::DisplayHelp => {
+            stdout_line(help.render().to_string().trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => {
+            let message = format!("there is no command `{}`", words.join(" "));
+            let hint = "`segno help --all` lists all commands".to_owned();
+            Err(Failure::usage(message, Some(hint)))
+        }
     }
-    stdout_line(command.render_long_help().to_string().trim_end());
-    Ok(ExitCode::SUCCESS)
 }

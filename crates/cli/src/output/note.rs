@@ -29,7 +29,7 @@ pub(crate) fn fields(note: &Note) -> Vec<(&'static str, String)> {
     match note {
         Note::Decision(decision) => {
             lines.push(("decision", decision.text.clone()));
-            lines.push(("about", decision.decision_type.to_string()));
+            lines.push(("type", decision.decision_type.to_string()));
             lines.extend(decision.why.iter().map(|why| ("why", why.clone())));
             let others = decision.alternatives.iter();
             lines.extend(others.map(|other| ("rejected", other.clone())));

@@ -84,14 +84,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         &[
             "NAME",
             "STATUS",
-            "LAST ENTRY",
+            "LAST EVENT",
             "RUNS",
             "KIND",
             "ID",
             "FOLDER",
         ]
     } else {
-        &["NAME", "STATUS", "LAST ENTRY", "RUNS", "KIND", "ID"]
+        &["NAME", "STATUS", "LAST EVENT", "RUNS", "KIND", "ID"]
     };
     if shown.is_empty() {
         let elsewhere = if args.all || args.status.is_some() || total == 0 {

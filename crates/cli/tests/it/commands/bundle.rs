@@ -191,13 +191,13 @@ fn bundle_without_a_transcript_says_so() {
         .segno(&["sessions", "export", "task", "--bundle"])
         .expect_success();
     assert!(
-        output.stderr.contains("no record of claude-code"),
+        output.stderr.contains("no transcript of claude-code"),
         "{output:?}"
     );
     assert!(output.stdout.contains("task.bundle: "), "{output:?}");
     first
         .segno(&["sessions", "export", "task", "--bundle"])
-        .refused(12, &["task.bundle exists", "--output"]);
+        .refused(12, &["task.bundle already exists", "--output"]);
     first
         .segno(&["sessions", "export", "task", "--bundle", "-o", "-"])
         .refused(2, &["a bundle is a folder"]);

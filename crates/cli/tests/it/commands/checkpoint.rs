@@ -311,7 +311,7 @@ fn pruned_checkpoint_can_be_restored_until_gc() {
         .segno(&["checkpoint", "prune", "--undo", id(&old)])
         .expect_success();
     assert!(
-        output.stdout.contains("had back 1 of 1"),
+        output.stdout.contains("restored 1 of 1"),
         "{}",
         output.stdout
     );

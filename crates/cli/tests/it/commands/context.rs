@@ -82,7 +82,7 @@ fn edited_context_lasts_until_a_run_has_ended() {
     let shown = sandbox.segno(&["context"]).expect_success();
     assert_eq!(shown.stdout.trim(), "Only this.");
     assert!(
-        shown.stderr.contains("a person has edited this"),
+        shown.stderr.contains("this text was edited"),
         "{}",
         shown.stderr
     );

@@ -87,14 +87,14 @@ fn long_texts_are_exported_with_their_session() {
         .segno(&["sessions", "export", "chain", "--json"])
         .expect_success();
     let line = &output.json()[0];
-    insta::assert_snapshot!(keys(line), @"blobs bytes entries file kind name running session v");
+    insta::assert_snapshot!(keys(line), @"blobs bytes events file kind name running session v");
     assert_eq!(
         (&line["blobs"], &line["running"]),
         (&1.into(), &false.into())
     );
     let output =
         run_elsewhere(&sandbox, &["sessions", "import", "chain.segno", "--json"]).expect_success();
-    insta::assert_snapshot!(keys(&output.json()[0]), @"blobs entries kind name session status v workspace");
+    insta::assert_snapshot!(keys(&output.json()[0]), @"blobs events kind name session status v workspace");
     let output = run_elsewhere(&sandbox, &["doctor"]).expect_success();
     assert!(output.stdout.contains("1 blob"), "{}", output.stdout);
     fix_answers(&sandbox);
@@ -110,13 +110,13 @@ fn export_of_a_running_session_imports_as_interrupted() {
         .segno(&["sessions", "export", "chain"])
         .expect_success();
     assert!(
-        output.stderr.contains("chain is being run"),
+        output.stderr.contains("chain is running"),
         "{}",
         output.stderr
     );
     let output = run_elsewhere(&sandbox, &["sessions", "import", "chain.segno"]).expect_success();
     assert!(output.stdout.contains("interrupted"), "{}", output.stdout);
-    assert!(output.stderr.contains("was being run"), "{}", output.stderr);
+    assert!(output.stderr.contains("was running"), "{}", output.stderr);
     sandbox.write("go", "");
     live.finish().expect_success();
     let before = sandbox.calls().len();
@@ -137,7 +137,7 @@ fn export_is_private_and_needs_force_to_replace() {
     let before = file(&sandbox);
     sandbox
         .segno(&["sessions", "export", "stuck"])
-        .refused(12, &["stuck.segno exists", "[F0205]", "--force"]);
+        .refused(12, &["stuck.segno already exists", "[F0205]", "--force"]);
     sandbox.write("other.segno", "mine");
     sandbox
         .segno(&["sessions", "export", "stuck", "-o", "other.segno"])

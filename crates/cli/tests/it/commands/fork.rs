@@ -99,7 +99,7 @@ fn fork_names_its_origin() {
     assert!(from["forked_from"].is_null());
     let output = sandbox.segno(&["show", "chain-fork"]).expect_success();
     assert!(
-        normalize(&sandbox, &output.stdout).contains("copy of  chain ([ID]), before steps/2"),
+        normalize(&sandbox, &output.stdout).contains("fork of  chain ([ID]), before steps/2"),
         "{}",
         output.stdout
     );
@@ -123,7 +123,7 @@ fn fork_without_a_step_copies_all_finished_steps() {
     let lines = output.json();
     assert_eq!(
         keys(&lines[0]),
-        "checkpoint from kind name rescue session set_aside status steps_finished v workspace"
+        "checkpoint disarmed from kind name rescue session status steps_finished v workspace"
     );
     assert_eq!(lines[0]["steps_finished"], 2);
     let last = lines.last().unwrap();

@@ -78,18 +78,18 @@ fn doctor_accepts_a_sound_home() {
     let sandbox = sandbox();
     assert_eq!(
         sandbox.segno(&["doctor"]).expect_success().stdout,
-        "verified 0 sessions, 0 entries, 0 blobs\n"
+        "verified 0 sessions, 0 events, 0 blobs\n"
     );
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
     assert_eq!(
         sandbox.segno(&["doctor"]).expect_success().stdout,
-        "verified 1 session, 9 entries, 0 blobs\n"
+        "verified 1 session, 9 events, 0 blobs\n"
     );
     let output = sandbox.segno(&["doctor", "--json"]).expect_success();
     assert_eq!(
         keys(&output.json()[0]),
-        "blobs damaged entries kind sessions v"
+        "blobs damaged events kind sessions v"
     );
 }
 
@@ -122,6 +122,34 @@ fn demo_files_can_be_kept() {
     let mut command = sandbox.command(&["doctor"]);
     command.env("SEGNO_HOME", sandbox.work().join("demo/home"));
     run_to_end(command).expect_success();
+}
+
+#[test]
+fn sessions_can_be_named_by_workflow_id() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    let run = ["run", "chain.yaml", "--save-session"];
+    sandbox.segno(&run).refused(10, &["[R0101]"]);
+    for words in [&["show", "-w", "chain"][..], &["ls"], &["ps"]] {
+        let output = sandbox.segno(words).expect_success();
+        assert!(output.stdout.contains("chain"), "{output:?}");
+    }
+    let resume = ["resume", "--workflow-id", "chain", "--dry-run"];
+    sandbox.segno(&resume).expect_success();
+    for words in [
+        &["pause", "-w", "chain"][..],
+        &["sessions", "pause", "chain"],
+    ] {
+        sandbox.segno(words).refused(17, &["[S0116]"]);
+    }
+    for words in [
+        &["show", "chain", "-w", "chain"][..],
+        &["show"],
+        &["cancel"],
+    ] {
+        sandbox.segno(words).refused(2, &["Usage"]);
+    }
+    sandbox.segno(&["cancel", "-w", "chain"]).expect_success();
 }
 
 #[test]

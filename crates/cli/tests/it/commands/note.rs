@@ -50,7 +50,7 @@ fn note_is_stored_with_its_session_and_has_an_id() {
         "--json",
     ];
     let line = sandbox.segno(&error).expect_success().json().remove(0);
-    assert_eq!(keys(&line), "kind memos name session v waits_for_run");
+    assert_eq!(keys(&line), "kind name notes session v waits_for_run");
     assert_eq!(line["notes"], json!(["e1"]));
     let feedback = [
         "note",
@@ -87,16 +87,16 @@ fn note_is_stored_with_its_session_and_has_an_id() {
     assert_eq!(notes[0]["source"], "person");
     assert_eq!(notes[4]["note"]["tests"]["expected"], json!(["a::c"]));
     let table = sandbox.segno(&["note", "list"]).expect_success().stdout;
-    assert!(table.starts_with("MEMO  FROM"), "{table}");
+    assert!(table.starts_with("NOTE  FROM"), "{table}");
     assert!(table.contains("error (unresolved): cannot link"), "{table}");
     for (note, lines) in [
         (
             "d1",
-            "note       d1 of chain\ndecision   Use SQLite\nabout      library\nwhy        one file\nrejected   PostgreSQL\nrejected   files\nfrom       ",
+            "note       d1 of chain\ndecision   Use SQLite\ntype       library\nwhy        one file\nrejected   PostgreSQL\nrejected   files\nfrom       ",
         ),
         (
             "e1",
-            "memo       e1 of chain\nerror      cannot link\ntype       build\nresolution unresolved\nfrom       ",
+            "note       e1 of chain\nerror      cannot link\ntype       build\nresolution unresolved\nfrom       ",
         ),
         (
             "f1",

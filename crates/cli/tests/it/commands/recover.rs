@@ -26,7 +26,7 @@ fn lost_run_gets_a_checkpoint_and_can_be_resumed() {
     let before = sandbox
         .segno(&["doctor", "--recover", "--dry-run"])
         .expect_success();
-    assert_eq!(normalize(&sandbox, &before.stdout), "chain ([ID]) was lost");
+    assert_eq!(normalize(&sandbox, &before.stdout), "chain ([ID]) crashed");
     assert_eq!(checkpoints(&sandbox).len(), 0);
     let output = sandbox
         .segno(&["doctor", "--recover", "--json"])

@@ -43,9 +43,9 @@ fn run_that_failed_for_good_can_be_resumed_when_fixed() {
       … steps/0 a
       ✓ steps/0 [TOOK]
       … steps/1 a
-      ✗ steps/1 attempt 1: line is down (network); again in [TOOK]
+      ✗ steps/1 attempt 1: line is down (network); retry in [TOOK]
       … steps/1 a (attempt 2)
-      ✗ steps/1 attempt 2: line is down (network); again in [TOOK]
+      ✗ steps/1 attempt 2: line is down (network); retry in [TOOK]
       … steps/1 a (attempt 3)
       ✗ steps/1 attempt 3: line is down (network); gives up
     error: step steps/1 (agent `a`) failed after 3 attempts: line is down [R0101]

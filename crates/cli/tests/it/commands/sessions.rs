@@ -39,7 +39,7 @@ fn sessions_are_listed_newest_first() {
     let output = sandbox
         .segno(&["sessions", "list", "--json"])
         .expect_success();
-    insta::assert_snapshot!(keys(&output.json()[0]), @"created_at entries kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
+    insta::assert_snapshot!(keys(&output.json()[0]), @"created_at events kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_session_is_shown_with_its_steps() {
     resume it with `segno resume stuck`
     ");
     let shown = super::shown(&sandbox, "stuck");
-    insta::assert_snapshot!(keys(&shown), @"artifacts chat conversations created_at entries error forked_from kind memos name owner run session session_kind spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
+    insta::assert_snapshot!(keys(&shown), @"artifacts chat conversations created_at error events forked_from kind name notes owner run session session_kind spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
     insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path seq status tool_calls usage");
 }
 
@@ -206,7 +206,7 @@ fn permanently_deleted_session_leaves_no_files() {
         ])
         .expect_success();
     let line = &output.json()[0];
-    assert_eq!(keys(line), "deleted for_good kind name session until v");
+    assert_eq!(keys(line), "deleted kind name permanent session until v");
     assert_eq!(line["deleted"], true);
     assert!(session_statuses(&sandbox).is_empty());
     sandbox
@@ -265,6 +265,7 @@ fn cleanup_deletes_only_selected_old_sessions() {
     };
     assert!(cleanup(&["--completed", "--unfinished"]).is_empty());
     assert!(cleanup(&["--max-age-days", "0"]).is_empty());
+    assert!(cleanup(&["--max-age-days", "0", "--keep-completed"]).is_empty());
     let would = cleanup(&["--max-age-days", "0", "--completed", "--dry-run"]);
     assert_eq!(
         (would.len(), &would[0]["name"], &would[0]["deleted"]),

@@ -93,7 +93,7 @@ fn ctrl_c_ends_the_wait_before_another_attempt() {
         "wait_min: 3600, wait_max: 3600",
     );
     let live = super::Live::start(&sandbox, &["run", "chain.yaml"]);
-    wait_until("it waits", || live.stderr().contains("again in"));
+    wait_until("it waits", || live.stderr().contains("retry in"));
     live.signal(Signal::INT);
     live.finish().refused(130, &["paused"]);
     assert_eq!(sandbox.calls().len(), 1);

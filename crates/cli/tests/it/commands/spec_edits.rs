@@ -41,7 +41,7 @@ fn rerun_repeats_only_changed_steps() {
         .segno(&["resume", "--on-change", "rerun"])
         .expect_success();
     assert!(
-        output.stderr.contains("steps/0 is run again"),
+        output.stderr.contains("steps/0 runs again"),
         "{}",
         output.stderr
     );

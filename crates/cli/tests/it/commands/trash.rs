@@ -115,7 +115,7 @@ fn trash_shows_its_sessions_and_their_expiry() {
     let output = sandbox
         .segno(&["sessions", "trash", "--json"])
         .expect_success();
-    insta::assert_snapshot!(keys(&output.json()[0]), @"deleted_at entries kind name session status until v");
+    insta::assert_snapshot!(keys(&output.json()[0]), @"deleted_at events kind name session status until v");
     sandbox
         .segno(&["sessions", "restore", "nobody"])
         .refused(17, &["nobody", "[S0112]"]);
@@ -229,7 +229,7 @@ fn old_unreferenced_blobs_are_deleted() {
         .segno(&["sessions", "trash", "--empty"])
         .expect_success();
     assert!(
-        output.stdout.contains("removed 1 blob (300,000 bytes)"),
+        output.stdout.contains("deleted 1 blob (300,000 bytes)"),
         "{}",
         output.stdout
     );
