@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::{self, Manifest};
 use crate::digest::Digest;
 use crate::id::{CheckpointId, Name, SessionId};
-use crate::transfer::Part;
+use crate::snapshot::transfer::Part;
 
 /// The version of the announcement format.
 pub const VERSION: u32 = 1;
@@ -117,7 +117,7 @@ impl Announcement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::PartKind;
+    use crate::snapshot::transfer::PartKind;
 
     fn announcement() -> Announcement {
         let digest = Digest::of(b"x");

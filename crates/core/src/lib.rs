@@ -7,7 +7,6 @@
 
 pub mod agent;
 pub mod announcement;
-pub mod archive;
 pub mod bundle;
 pub mod checkpoint;
 pub mod cli_agent;
@@ -33,7 +32,6 @@ pub mod store;
 pub mod time;
 pub mod tool;
 pub mod transcript;
-pub mod transfer;
 pub mod usage;
 mod words;
 pub mod worktree;

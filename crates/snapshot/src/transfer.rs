@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
-use segno_core::transfer::{self, Part, PartKind, PartSet};
+use segno_core::snapshot::transfer::{self, Part, PartKind, PartSet};
 
 use crate::delta::{self, Stored};
 use crate::entry::{Entry, Kind};

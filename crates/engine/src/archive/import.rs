@@ -7,10 +7,10 @@
 
 use std::path::PathBuf;
 
-use segno_core::archive::{Archive, ImportMode, Limits};
 use segno_core::bundle::Bundle;
 use segno_core::checkpoint::Manifest;
 use segno_core::id::{CheckpointId, Name};
+use segno_core::snapshot::archive::{Archive, ImportMode, Limits};
 use segno_core::snapshot::{Captured, Progress};
 
 use super::incoming::{self, Incoming};

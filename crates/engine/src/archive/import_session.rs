@@ -9,9 +9,9 @@
 
 use std::path::PathBuf;
 
-use segno_core::archive::{ImportMode, Limits};
 use segno_core::id::Name;
 use segno_core::snapshot::Progress;
+use segno_core::snapshot::archive::{ImportMode, Limits};
 use segno_core::store::Summary;
 
 use super::import::{Imported, Request, import_incoming};

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use segno_core::archive::WrittenArchive;
 use segno_core::checkpoint::{self, Manifest};
 use segno_core::digest::Digest;
+use segno_core::snapshot::archive::WrittenArchive;
 use segno_core::store::Error as StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

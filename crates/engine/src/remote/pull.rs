@@ -9,7 +9,7 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Boxed;
 use segno_core::remote::{self, Remote};
 use segno_core::snapshot::Progress;
-use segno_core::transfer::{Part, PartKind};
+use segno_core::snapshot::transfer::{Part, PartKind};
 
 use super::{CONCURRENT_TRANSFERS, list};
 use crate::checkpoint;

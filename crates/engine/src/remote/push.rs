@@ -10,8 +10,8 @@ use segno_core::journal::Head;
 use segno_core::ports::Boxed;
 use segno_core::remote::{self, Put, Remote};
 use segno_core::snapshot::Progress;
+use segno_core::snapshot::transfer::{Part, PartSet};
 use segno_core::store::Error as StoreError;
-use segno_core::transfer::{Part, PartSet};
 
 use super::{CONCURRENT_TRANSFERS, Inventory, TRASH, name_of, read};
 use crate::env::Env;

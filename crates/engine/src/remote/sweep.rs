@@ -116,7 +116,7 @@ fn objects(announcement: &Announcement) -> impl Iterator<Item = String> {
     announcement
         .parts
         .iter()
-        .map(segno_core::transfer::Part::object_name)
+        .map(segno_core::snapshot::transfer::Part::object_name)
 }
 
 /// Whether a mark is older than the grace period, by the remote's clock and by its own time, and

@@ -20,7 +20,7 @@ mod pax_fields;
 pub mod probe;
 mod tree;
 
-pub use segno_core::archive::{Archive, ImportMode, Limits, WrittenArchive};
+pub use segno_core::snapshot::archive::{Archive, ImportMode, Limits, WrittenArchive};
 
 pub use crate::error::Measure;
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use segno_core::archive::{Archive, Archives, WrittenArchive};
 use segno_core::digest::Digest;
 use segno_core::ports::Boxed;
+use segno_core::snapshot::archive::{Archive, Archives, WrittenArchive};
 use segno_core::snapshot::{Captured, Error, Progress};
 
 use super::snapshots::{LocalSnapshots, captured};

@@ -6,8 +6,8 @@
 //! kind, a code and a hint.
 //!
 //! [`Snapshots`]: segno_core::snapshot::Snapshots
-//! [`Archives`]: segno_core::archive::Archives
-//! [`Transfer`]: segno_core::transfer::Transfer
+//! [`Archives`]: segno_core::snapshot::archive::Archives
+//! [`Transfer`]: segno_core::snapshot::transfer::Transfer
 //! [`Worktrees`]: segno_core::worktree::Worktrees
 
 mod archives;

@@ -3,7 +3,7 @@
 use segno_core::digest::Digest;
 use segno_core::ports::Boxed;
 use segno_core::snapshot::Error;
-use segno_core::transfer::{Attachments, Draft, Part, PartSet, Transfer};
+use segno_core::snapshot::transfer::{Attachments, Draft, Part, PartSet, Transfer};
 
 use crate::snapshot_store::SnapshotStore;
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use segno_core::snapshot::transfer::{Part, PartKind};
 use segno_core::time::Timestamp;
-use segno_core::transfer::{Part, PartKind};
 use segno_snapshot::Error;
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
 //! One vocabulary: retired words do not come back into code, help, errors or documents.
 //!
 //! The glossary in ARCHITECTURE.md has the words to use. A retired word is a private metaphor for
-//! something that the field has a word for, or an idiom without a subject.
+//! something that the field has a word for, or an idiom without a subject. Strings in tests are data
+//! (prompts, answers, recorded output) and are not checked; attributes that keep the spelling of a
+//! format are not, either.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,8 +68,26 @@ const RETIRED: &[(&str, &str)] = &[
     ("woven", "merged"),
 ];
 
-/// Spellings that are bytes on disk or on a wire, and so cannot change.
-const FORMATS: &[&str] = &["brief_edited", "memo_withdrawn", "memos_written"];
+/// Spellings that are bytes on disk or names of others, and so cannot change.
+const FIXED: &[&str] = &[
+    ".parcel-cache",
+    ".svelte-kit",
+    "0024-companions-and-the-ladder",
+    "brief_edited",
+    "memo_withdrawn",
+    "memos_written",
+    "segno left out",
+];
+
+/// A line without its string literals, as far as they begin and end on it.
+fn without_strings(line: &str) -> String {
+    line.split('"').step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether the strings of a file are data of tests.
+fn is_test(name: &str) -> bool {
+    name.contains("/tests/") || name.starts_with("crates/testkit/") || name.ends_with("/tests.rs")
+}
 
 /// A text as lower-case words: identifiers are split at `_` and at capital letters.
 fn words(line: &str) -> String {
@@ -94,8 +114,15 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     // A phrase may be broken by the end of a line, also inside a comment.
     let mut carried = String::new();
     for (number, line) in text.lines().enumerate() {
-        let mut line = line.to_owned();
-        for spelling in FORMATS {
+        if line.contains("#[serde(rename") {
+            continue;
+        }
+        let mut line = if is_test(name) {
+            without_strings(line)
+        } else {
+            line.to_owned()
+        };
+        for spelling in FIXED {
             line = line.replace(spelling, "");
         }
         let words = words(&line);

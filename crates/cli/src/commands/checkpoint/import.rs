@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use segno_core::archive::{ImportMode, Limits};
+use segno_core::snapshot::archive::{ImportMode, Limits};
 use segno_engine::archive::{self, CheckpointOutcome, Imported, Request, SessionOutcome};
 use serde_json::json;
 

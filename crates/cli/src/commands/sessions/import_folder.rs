@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use segno_core::archive::Limits;
 use segno_core::session::Status;
+use segno_core::snapshot::archive::Limits;
 use segno_engine::archive::{self, ImportedSession, SessionImport};
 use segno_engine::{Env, lease};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `segno plan` and `segno explain`.
+//! `segno plan`.
 
 use std::path::Path;
 

@@ -1,16 +1,19 @@
 //! The snapshot store's contract: capture, restore, verify and sweep the files of a workspace.
 
+pub mod archive;
+pub mod transfer;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::archive::Archives;
+use self::archive::Archives;
+use self::transfer::Transfer;
 use crate::checkpoint::Repository;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Kind};
 use crate::ports::Boxed;
 use crate::time::Timestamp;
-use crate::transfer::Transfer;
 
 /// Stores the files of folders. A snapshot's id is the digest of its content.
 pub trait Snapshots: Archives + Transfer {
