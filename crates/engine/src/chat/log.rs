@@ -101,7 +101,7 @@ impl Log {
         .await?;
         let mut log = Self::default();
         if omitted > 0 {
-            let text = format!("({left_out} earlier messages are omitted.)");
+            let text = format!("({omitted} earlier messages are omitted.)");
             log.entries.push(segno_note(text));
         }
         for item in items {
