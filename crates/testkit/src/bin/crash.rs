@@ -309,7 +309,7 @@ impl Progress {
         log(&format!("took {} s", self.begun.elapsed().as_secs()));
         let unhit = unhit_failpoints(&tallies.values().collect::<Vec<_>>());
         if is_whole && !unhit.is_empty() {
-            log(&format!("error: no trial hit the failpoints {left_out:?}"));
+            log(&format!("error: no trial hit the failpoints {unhit:?}"));
             return ExitCode::FAILURE;
         }
         if tallies.values().all(Tally::is_good) {
