@@ -252,7 +252,7 @@ fn max_turns_ends_the_cli_agent() {
             .segno(&[&words[..], &["--max-turns", "1", ONE]].concat())
             .expect_success();
         assert!(output.stdout.contains("I look first."), "{output:?}");
-        assert!(output.stderr.contains("answered 1 time,"), "{output:?}");
+        assert!(output.stderr.contains("limit of 1 turn"), "{output:?}");
         assert_eq!(
             fixture.events("talk", "exchange_ended")[0]["ending"],
             "max_turns"

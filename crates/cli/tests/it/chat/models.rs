@@ -237,7 +237,7 @@ fn max_turns_stops_a_model_and_the_chat_continues() {
         let sandbox = bot_sandbox("anthropic", &server, CALCULATOR);
         let output = open(&sandbox, "work", &["--max-turns", "3"]).expect_success();
         assert_eq!(output.stdout, words);
-        assert!(output.stderr.contains("answered 3 times"), "{output:?}");
+        assert!(output.stderr.contains("limit of 3 turns"), "{output:?}");
         assert_eq!(server.requests().len(), 3, "not once more");
         let chat = shown(&sandbox)["chat"].clone();
         assert_eq!(chat["last_ending"], "max_turns");

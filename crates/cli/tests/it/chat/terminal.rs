@@ -190,7 +190,7 @@ fn cleared_messages_are_not_sent_but_stay_in_the_journal() {
     terminal.type_line("my name is Ada");
     terminal.wait_for(1, "answer 0");
     terminal.type_line("/clear");
-    terminal.wait_for(1, "forgotten");
+    terminal.wait_for(1, "cleared the conversation");
     terminal.type_line("who am I?");
     terminal.wait_for(1, "answer 1");
     assert!(!sandbox.read("asked-1").contains("Ada"));
@@ -213,7 +213,7 @@ fn reopened_chat_answers_its_killed_exchange() {
         let terminal = Terminal::start(&sandbox, words);
         terminal.wait_for(1, "chat talk (");
         if words.starts_with("chat") {
-            terminal.wait_for(1, "the last message was not answered to the end");
+            terminal.wait_for(1, "the last message was not fully answered");
             terminal.wait_for(1, "answer 0");
         }
         terminal.type_line("/quit");

@@ -69,7 +69,7 @@ impl Scene {
             command
         })
         .expect_success();
-        let trust = output.stderr.contains("only after you trusted them");
+        let trust = output.stderr.contains("only after you trust them");
         assert_eq!(trust, self.agent == Agent::Codex, "{output:?}");
     }
 

@@ -215,7 +215,7 @@ fn install_repairs_the_hooks_of_a_moved_binary() {
         .segno(&["agents", "hooks", "status", "claude"])
         .expect_success();
     assert!(
-        output.stdout.contains("claude: outdated") && output.stdout.contains("not there any more"),
+        output.stdout.contains("claude: outdated") && output.stdout.contains("no longer exists"),
         "{output:?}"
     );
     assert!(output.stderr.contains("segno agents hooks install claude"));
