@@ -32,7 +32,7 @@ pub(crate) fn for_each_message(
         Event::StepStarted(event) if event.attempt > 1 => {}
         Event::StepStarted(_) => emit(Author::Question, at, long_text),
         Event::StepFinished(_) | Event::ConversationCompacted(_) => {
-            emit(Author::Agent, at, long_text)
+            emit(Author::Agent, at, long_text);
         }
         Event::ModelReplied(_) => {
             let parts: Vec<model::Part> = serde_json::from_str(long_text).unwrap_or_default();

@@ -295,7 +295,7 @@ async fn journal_end(
             // An answer stays in the inbox until its question consumes it.
             InboxMessage::Answer { .. } => continue,
             InboxMessage::Stop(asked) => {
-                stop_token.request_stop(Stop::from_inbox(asked, &env.redactor))
+                stop_token.request_stop(Stop::from_inbox(asked, &env.redactor));
             }
             note => events.extend(notes::to_event(env, note)),
         }

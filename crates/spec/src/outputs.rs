@@ -76,7 +76,7 @@ fn artifact(cursor: &Cursor<'_>, seen: &mut Vec<PathBuf>) -> Artifact {
         if !["{{", "{%", "{#"].iter().any(|mark| path.contains(mark)) {
             match checked_artifact_path(&path) {
                 Ok(file) if seen.contains(&file) => {
-                    cursor.invalid("another artifact has this path")
+                    cursor.invalid("another artifact has this path");
                 }
                 Ok(file) => seen.push(file),
                 Err(error) => cursor.invalid(error.to_string()),

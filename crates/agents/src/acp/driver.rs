@@ -189,7 +189,7 @@ impl LoadedSession {
                 cost: Some(cost), ..
             } => self.cost = dollars(cost).unwrap_or(self.cost),
             Update::Text(_) | Update::Thought(_) | Update::UserMessage(_) => {
-                self.has_content = true
+                self.has_content = true;
             }
             Update::ToolStarted(tool) | Update::ToolChanged(tool) => {
                 self.has_content = true;

@@ -233,7 +233,7 @@ impl TranscriptFile {
                     self.about.has_messages = true;
                 }
                 ItemContent::Assistant { .. } | ItemContent::Result(_) => {
-                    self.about.has_messages = true
+                    self.about.has_messages = true;
                 }
                 _ => {}
             }

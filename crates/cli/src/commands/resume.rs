@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    fork_args: ForkArgs,
+    from: ForkArgs,
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
@@ -194,7 +194,7 @@ pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, F
     if args.dry_run {
         return print_plan(args, context).await;
     }
-    if !args.fork_args.is_wanted() {
+    if !args.from.is_wanted() {
         return find_and_resume(
             args.session,
             args.overrides,
@@ -207,8 +207,8 @@ pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, F
     let permissions = args.policy.permissions.map(Permissions::from);
     let (mut env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
     env.human = human::at_terminal(args.json);
-    let summary = args.fork_args.session(&env, args.session).await?;
-    let request = args.fork_args.request(&env).await?;
+    let summary = args.from.session(&env, args.session).await?;
+    let request = args.from.request(&env).await?;
     let fork = fork_command::fork_session(&env, &summary, request, args.json).await?;
     let options = args.overrides.options(args.policy);
     resume_session(&env, &config, fork, options, args.json).await
@@ -217,9 +217,9 @@ pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, F
 async fn print_plan(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
     let options = args.overrides.options(args.policy);
-    if args.fork_args.is_wanted() {
-        let summary = args.fork_args.session(&env, args.session).await?;
-        let request = args.fork_args.request(&env).await?;
+    if args.from.is_wanted() {
+        let summary = args.from.session(&env, args.session).await?;
+        let request = args.from.request(&env).await?;
         let plan = fork::plan(&env, &summary, request, &options).await?;
         if args.json {
             json_line(&json::fork_plan(&summary, &plan));

@@ -131,7 +131,7 @@ fn render_step(out: &mut String, step: &StepPlan) {
         Continuation::Journal => out
             .push_str("continues from the journal; at most the model call in flight is repeated\n"),
         Continuation::AsText => {
-            out.push_str("taken over; receives what was said and done so far\n")
+            out.push_str("taken over; receives what was said and done so far\n");
         }
         Continuation::CliAgent(climb) => render_strategy(out, climb),
     }

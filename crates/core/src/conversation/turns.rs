@@ -250,7 +250,7 @@ impl<'a> Builder<'a> {
                 AssistantPart::Thinking { .. } => self.losses.add(Loss::Thinking),
                 AssistantPart::Raw { .. } => self.losses.add(Loss::Part),
                 AssistantPart::Call(call) => {
-                    speech.push(ModelPart::Call(self.with_unique_id(call)))
+                    speech.push(ModelPart::Call(self.with_unique_id(call)));
                 }
             }
         }

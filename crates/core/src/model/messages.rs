@@ -76,7 +76,7 @@ pub fn from_messages(messages: &[Message]) -> Vec<ConversationItem> {
                     model: None,
                     parts: parts.iter().map(AssistantPart::from).collect(),
                     usage: None,
-                }))
+                }));
             }
             Message::Tools { results } => {
                 let said = results

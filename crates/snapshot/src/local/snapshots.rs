@@ -131,7 +131,7 @@ pub(super) fn captured(captured: &request::CaptureReport) -> Captured {
         written: captured.stored_bytes,
         unstable: captured.unstable.iter().map(|path| text(path)).collect(),
         skipped,
-        excluded: excluded,
+        excluded,
         repositories: Vec::new(),
     }
 }

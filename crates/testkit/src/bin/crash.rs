@@ -132,13 +132,13 @@ fn main() -> ExitCode {
                     Part::Records => {
                         let trials = args.draw(transcripts::trials(), 1);
                         transcripts::attempt_all(&args.segno, &trials, AGENTS, |one| {
-                            progress.record(one)
+                            progress.record(one);
                         });
                     }
                     Part::Hooks => {
                         let trials = args.draw(hooks::trials(&args.segno), 1);
                         hooks::attempt_all(&args.segno, &trials, workers(), |one| {
-                            progress.record(one)
+                            progress.record(one);
                         });
                     }
                 }

@@ -64,8 +64,9 @@ fn missing(document: &str, tests: &Tests) -> Vec<String> {
         let places = tests.get(test).map_or(&[][..], Vec::as_slice);
         // A module inside a file (`tests`, or one of a suite) is not seen here.
         places.iter().any(|modules| {
-            let known = |part: &&str| modules.contains(*part) || **part == *"tests";
-            parts.iter().all(|part| known(&part))
+            parts
+                .iter()
+                .all(|part| modules.contains(*part) || *part == "tests")
         })
     };
     named(document)

@@ -152,7 +152,7 @@ fn user(record: &Object) -> Read<Vec<ItemContent>> {
             said.push(ItemContent::Notice {
                 notice: Notice::Interrupted,
                 text: text.clone(),
-            })
+            });
         }
         [] if !said.is_empty() => {}
         _ => said.push(ItemContent::User { origin, parts }),

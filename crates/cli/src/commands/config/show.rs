@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let clean = |text: &str| context.redactor.redact(text).to_string();
     let home_path = clean(&home.path.display().to_string());
     let file_path = clean(&file.path.display().to_string());
-    let variables = variables(&clean);
+    let variables = variables(clean);
     if args.json {
         let setting = |setting: &Setting| {
             let mut value = setting.value.clone();
