@@ -278,7 +278,7 @@ fn resume_from_a_checkpoint_saves_the_files_it_replaces() {
             "{output:?}"
         );
         assert!(
-            output.stdout.contains("what was there before is kept"),
+            output.stdout.contains("saved the previous files"),
             "{output:?}"
         );
         assert!(output.stdout.contains("All four are there."), "{output:?}");

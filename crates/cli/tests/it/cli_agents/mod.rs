@@ -393,7 +393,7 @@ fn prompts_cannot_inject_flags_and_permissions_are_current() {
     );
     sandbox
         .segno(&["run", "task.yaml", "--permissions", "all"])
-        .refused(10, &["exit code 1"]);
+        .refused(10, &["exited with code 1"]);
     sandbox.segno(&["resume", "task"]).expect_success();
     let words = sandbox.read("words");
     let mut starts = words

@@ -368,7 +368,7 @@ fn config_and_spec_patterns_select_the_files() {
     let words = ["checkpoint", "create"];
     sandbox
         .segno(&words)
-        .refused(2, &["checkpoints.exclude", "it is empty"]);
+        .refused(2, &["checkpoints.exclude", "matches nothing"]);
     let spec = sandbox.read("chain.yaml").replace("*.iso", "!");
     sandbox.write("chain.yaml", &spec);
     sandbox.configure("");

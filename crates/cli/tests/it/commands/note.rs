@@ -100,11 +100,11 @@ fn note_is_stored_with_its_session_and_has_an_id() {
         ),
         (
             "f1",
-            "memo       f1 of chain\nfeedback   security objects\nseverity   minor\ncomment    escape it\ncomment    and that\naddressed  no\nfrom       ",
+            "note       f1 of chain\nfeedback   security objects\nseverity   minor\ncomment    escape it\ncomment    and that\naddressed  no\nfrom       ",
         ),
         (
             "t1",
-            "memo       t1 of chain\ntodo       write the docs\nprogress   pending\nfrom       ",
+            "note       t1 of chain\ntodo       write the docs\nprogress   pending\nfrom       ",
         ),
     ] {
         let whole = sandbox

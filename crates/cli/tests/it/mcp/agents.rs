@@ -263,7 +263,7 @@ fn started(sandbox: &Sandbox, more: &str) -> Vec<Vec<String>> {
     );
     sandbox
         .segno(&["run", "task.yaml"])
-        .refused(10, &["exit code 1"]);
+        .refused(10, &["exited with code 1"]);
     sandbox.segno(&["resume", "task"]).expect_success();
     let words = sandbox.read("words");
     let starts = words.split_terminator("----\n");
