@@ -13,7 +13,7 @@ const ALL: [(&str, &str, &str, Part); 6] = [
     (
         "segno://session/context",
         "Resume context",
-        "What whoever goes on with this session must know, in short",
+        "The resume context of this session: what the next agent must know",
         Part::Context,
     ),
     (

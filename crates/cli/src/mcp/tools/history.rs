@@ -22,7 +22,7 @@ pub(super) fn definitions() -> Vec<Tool> {
         Tool {
             name: "read_history",
             title: "Read the history",
-            description: "Use it when you go on with work that was begun before you, and need more than a summary of one category. The newest come first; `next` of an answer is the `cursor` of the next page.",
+            description: "Use it when you resume work that another agent started, and need more than a summary of one category. The newest come first; `next` of an answer is the `cursor` of the next page.",
             input_schema: object(
                 &["category"],
                 &json!({

@@ -31,7 +31,7 @@ pub(super) fn definitions() -> Vec<Tool> {
         tool(
             "record_decision",
             "Record a decision",
-            "Use it when you choose between ways that were open, so that whoever goes on does not choose again. Say why, and what you did not choose.",
+            "Use it when you choose between alternatives, so that the next agent does not choose again. Say why, and what you rejected.",
             object(
                 &["text"],
                 &json!({
@@ -88,7 +88,7 @@ pub(super) fn definitions() -> Vec<Tool> {
         tool(
             "address_feedback",
             "Say that feedback was acted upon",
-            "Use it when what a reviewer minded is done, so that nobody does it again. Its name is what record_feedback answered, such as `f1`.",
+            "Use it when you addressed what a reviewer objected to, so that it is not done again. Its name is what record_feedback answered, such as `f1`.",
             object(&["note"], &json!({"note": text("The feedback's name")})),
         ),
         tool(
@@ -136,7 +136,7 @@ pub(super) fn definitions() -> Vec<Tool> {
         tool(
             "withdraw",
             "Withdraw a note",
-            "Use it when something that was recorded is wrong or no longer holds. What a person wrote only a person withdraws.",
+            "Use it when something that was recorded is wrong or no longer holds. Only the user can withdraw what the user wrote.",
             object(
                 &["note"],
                 &json!({"note": text("Its name, such as `d1`"), "reason": text("Why")}),

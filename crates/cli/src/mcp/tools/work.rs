@@ -17,21 +17,21 @@ pub(super) fn definitions() -> Vec<Tool> {
         Tool {
             name: "checkpoint",
             title: "Take a checkpoint",
-            description: "Use it before something risky, and when a part of the work is done: all files are kept as they are now. People can bring them back; you go on at once.",
+            description: "Use it before something risky, and when a part of the work is done: all files are saved as they are now. The user can restore them; you continue at once.",
             input_schema: object(
                 &["reason"],
-                &json!({"reason": text("Why, for whoever looks for it later")}),
+                &json!({"reason": text("Why, for the user who looks for it later")}),
             ),
             effect: Effect::Adds,
         },
         Tool {
             name: "pause",
             title: "Pause this session",
-            description: "Use it when you cannot go on without a person, or should not. The session stops when your step ends, and a person resumes it later; record first what they must know.",
+            description: "Use it when you cannot or should not continue without the user. The session stops when your step ends, and the user resumes it later; record first what they must know.",
             input_schema: object(
                 &["reason"],
                 &json!({
-                    "reason": text("Why, for the person who resumes it"),
+                    "reason": text("Why, for the user who resumes it"),
                     "now": choice("Stop at once, in the middle of the step, instead of at its end"),
                 }),
             ),
@@ -91,7 +91,7 @@ pub(super) async fn pause(bound: &BoundSession, value: Value) -> Result<Value, F
     let (mode, what) = if now {
         (
             StopMode::Now,
-            "the session stops now, and goes on here when it is resumed",
+            "the session stops now, and continues here when it is resumed",
         )
     } else {
         (
@@ -130,9 +130,9 @@ pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, 
         "reason": stopped.and_then(|stopped| stopped.reason.as_deref()),
         "steps_finished": state.finished,
         "steps_in_flight": in_flight,
-        "waits_for_person": questions,
+        "waits_for_user": questions,
         "usage": shapes::usage(&state.usage),
-        "memos": {
+        "notes": {
             "decisions": handoff.decisions.active().count(),
             "errors": handoff.errors.active().count(),
             "feedback": handoff.feedback.active().count(),

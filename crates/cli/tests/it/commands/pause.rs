@@ -30,7 +30,7 @@ fn pause_waits_for_the_step_and_creates_a_checkpoint() {
     wait_until("it says what it waits for, and the run was told", || {
         pausing
             .stderr()
-            .contains("the step in flight has ended (steps/1)")
+            .contains("stopping after the current step (steps/1)")
             && live.stderr().contains("a pause was requested")
     });
     sandbox.write("go", "");
