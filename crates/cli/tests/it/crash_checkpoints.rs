@@ -194,7 +194,7 @@ fn harness_detects_broken_checkpoint_guarantees() {
         ),
         (
             "sweeps too much",
-            "gc*",
+            "doctor\\ --gc*",
             "rm \"$SEGNO_HOME\"/snapshots/heads/*",
             "gc/sweep.after_trash:1",
         ),

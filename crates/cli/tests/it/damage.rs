@@ -267,7 +267,7 @@ fn damaged_session_can_be_trashed_and_deleted() {
     // The blobs that it references are unknown while it can still be restored.
     let output = sandbox.segno(&["sessions", "cleanup"]).expect_success();
     assert!(
-        output.stderr.contains("no blobs were removed"),
+        output.stderr.contains("no blobs were deleted"),
         "{}",
         output.stderr
     );

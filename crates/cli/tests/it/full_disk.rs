@@ -231,7 +231,7 @@ say doctor doctor
     assert_success(&sandbox, "export.free");
     assert_eq!(code(&sandbox, "import.full"), 12);
     assert!(assert_success(&sandbox, "list.full").contains("no checkpoints"));
-    assert!(assert_success(&sandbox, "import.free").contains("its session came along"));
+    assert!(assert_success(&sandbox, "import.free").contains("imported its session"));
     assert_success(&sandbox, "verify");
     assert_success(&sandbox, "doctor");
 }

@@ -197,7 +197,7 @@ fn unsent_checkpoint_is_stored_and_sent_with_the_next() {
         .segno(&words)
         .refused(12, &["stored here, not pushed", "[K0301]", "push --all"]);
     assert!(
-        output.stdout.starts_with("kept chain as "),
+        output.stdout.starts_with("created checkpoint "),
         "{}",
         output.stdout
     );
@@ -241,7 +241,7 @@ fn pull_keeps_the_local_session_and_reports_a_newer_one() {
         .segno(&["checkpoint", "pull", "--all"])
         .expect_success();
     assert!(
-        output.stderr.contains("stays as it is"),
+        output.stderr.contains("is unchanged"),
         "{}",
         output.stderr
     );
@@ -663,7 +663,7 @@ fn every_remote_error_is_reported() {
         .segno(&["checkpoint", "list", "--remote"])
         .expect_success();
     assert!(
-        output.stdout.contains("no checkpoints there"),
+        output.stdout.contains("no checkpoints in the remote"),
         "{}",
         output.stdout
     );
