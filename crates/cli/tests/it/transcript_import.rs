@@ -353,7 +353,7 @@ fn import_appends_only_new_messages() {
     let dry = forged
         .segno(&["agents", "import", "claude", ID, "--dry-run"])
         .expect_success();
-    assert!(dry.stdout.contains("would bring up to date"), "{dry:?}");
+    assert!(dry.stdout.contains("would update"), "{dry:?}");
     let updated = forged.import();
     assert_eq!(
         (&updated["outcome"], &updated["items"]),
@@ -560,7 +560,7 @@ fn search_finds_imported_messages_newest_first() {
     assert!(
         output
             .stdout
-            .contains("last words A turnip is a root, number 3."),
+            .contains("message    A turnip is a root, number 3."),
         "{output:?}"
     );
     let listed = forged.segno(&["sessions", "list"]).expect_success();
@@ -613,9 +613,9 @@ fn killed_import_continues_where_it_stopped() {
 /// The number of events in the only session.
 fn event_count(forged: &Forged) -> u64 {
     let listed = forged.segno(&["sessions", "list", "--all", "--json"]);
-    let entries = listed
+    let events = listed
         .json()
         .first()
-        .and_then(|line| line["items"].as_u64());
-    entries.unwrap_or(0)
+        .and_then(|line| line["events"].as_u64());
+    events.unwrap_or(0)
 }
