@@ -198,7 +198,7 @@ fn main() {
     let capture = || store.capture(&request, &|_| {}).unwrap();
     let first = time("first capture", capture);
     println!(
-        "{:>9} files, {} MB; vault {} MB",
+        "{:>9} files, {} MB; store {} MB",
         first.files,
         first.bytes / 1_000_000,
         first.stored_bytes / 1_000_000

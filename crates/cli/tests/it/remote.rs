@@ -240,11 +240,7 @@ fn pull_keeps_the_local_session_and_reports_a_newer_one() {
     let output = fixture
         .segno(&["checkpoint", "pull", "--all"])
         .expect_success();
-    assert!(
-        output.stderr.contains("is unchanged"),
-        "{}",
-        output.stderr
-    );
+    assert!(output.stderr.contains("is unchanged"), "{}", output.stderr);
     assert!(output.stderr.contains("--permanent"), "{}", output.stderr);
     let expected = |status: &str| vec![("chain".to_owned(), status.to_owned())];
     assert_eq!(commands::session_statuses(&sandbox), expected("failed"));

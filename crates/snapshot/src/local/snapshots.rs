@@ -83,7 +83,8 @@ impl LocalSnapshots {
         while let Some(so_far) = receiver.recv().await {
             progress(so_far.files, so_far.of);
         }
-        job.await.expect("what a vault does ends")
+        job.await
+            .expect("the task of the snapshot store does not panic")
     }
 
     /// Like `with`, without progress.

@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn hostile_manifest_is_refused_before_writing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = SnapshotStore::open(&folder.path().join("vault")).expect("a snapshot store");
+        let store = SnapshotStore::open(&folder.path().join("store")).expect("a snapshot store");
         let outside = folder.path().join("outside");
         let link = Kind::Link { target: outside };
         let empty = Kind::File {
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn restore_refuses_more_bytes_than_the_limit() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = SnapshotStore::open(&folder.path().join("vault")).expect("a snapshot store");
+        let store = SnapshotStore::open(&folder.path().join("store")).expect("a snapshot store");
         let chunk = Chunk {
             digest: Digest::of(b"abc"),
             length: 3,

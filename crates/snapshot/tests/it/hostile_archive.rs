@@ -357,7 +357,7 @@ fn ambiguous_archive_members_are_refused() {
     let value = vec![0; 70_000];
     let wide = tar().records(b'x', &[("SCHILY.xattr.user.x", &value)]);
     case.refused("attribute", &wide.file("x", b"").end(), &["attribute"]);
-    let left = b"segno left out\n{\"path\":\"../x\",\"why\":\"store\"}\n";
+    let left = b"segno left out\n{\"path\":\"../x\",\"why\":\"vault\"}\n";
     let left = tar().records(b'g', &[("comment", left)]);
     case.refused("left out", &left.end(), &["leads out"]);
 }
@@ -480,7 +480,7 @@ fn archive_bombs_are_refused_early() {
     measure("deep", &deep.file("x", b"").end(), limited(1 << 30, 1000));
     let mut left = Vec::from(*b"segno left out\n");
     for number in 0..2000 {
-        left.extend_from_slice(format!("{{\"path\":\"{number}\",\"why\":\"store\"}}\n").as_bytes());
+        left.extend_from_slice(format!("{{\"path\":\"{number}\",\"why\":\"vault\"}}\n").as_bytes());
     }
     let left = tar().records(b'g', &[("comment", &left)]);
     measure("left out", &left.end(), limited(1 << 30, 100));

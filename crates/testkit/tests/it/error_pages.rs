@@ -31,7 +31,9 @@ fn codes(text: &str) -> BTreeSet<String> {
 #[test]
 fn every_error_code_has_a_page_and_every_page_a_code() {
     let mut texts = Vec::new();
-    for name in ["core", "store", "agents", "engine", "snapshot", "cli"] {
+    for name in [
+        "core", "spec", "secrets", "store", "agents", "engine", "snapshot", "cli",
+    ] {
         sources(&root().join("crates").join(name).join("src"), &mut texts);
     }
     let used: BTreeSet<String> = texts.iter().flat_map(|text| codes(text)).collect();

@@ -55,8 +55,8 @@ runtime: {{provider: anthropic, host: \"{host}\"}}
 tools: {{python: [file_write]}}
 agents:
   claude: {{prompt: You begin., provider: claude-code}}
-  codex: {{prompt: You go on., provider: codex}}
-  acp: {{prompt: You go on., provider: acp, command: {argv}}}
+  codex: {{prompt: You continue., provider: codex}}
+  acp: {{prompt: You continue., provider: acp, command: {argv}}}
   api: {{prompt: You end it., provider: anthropic}}
 pattern:
   type: chain

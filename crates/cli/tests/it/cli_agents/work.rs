@@ -13,7 +13,7 @@ use super::*;
 
 const SPEC: &str = "\
 version: 0
-name: crew
+name: roles
 runtime: {provider: PROVIDER}
 agents:
   worker: {prompt: You do tasks.}

@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn an_answer_approves_rejects_or_is_another_plan() {
-        for yes in ["approve", " Approved.", "y", "YES, go on"] {
+        for yes in ["approve", " Approved.", "y", "YES, continue"] {
             assert_eq!(parse_decision(yes), Decision::Approve, "{yes}");
         }
         let no = |reason: &str| Decision::Reject(reason.to_owned());
