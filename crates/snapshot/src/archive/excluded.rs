@@ -135,7 +135,12 @@ mod tests {
     #[test]
     fn foreign_comments_are_ignored_broken_ones_refused() {
         assert_eq!(read(b"0a1b2c made by git").unwrap(), []);
-        for wrong in ["", "{}\n", "{\"path\":\"../x\",\"why\":\"vault\"}\n", "x"] {
+        for wrong in [
+            "",
+            "{}\n",
+            "{\"path\":\"../x\",\"why\":\"vanished\"}\n",
+            "x",
+        ] {
             let comment = [HEADER, wrong.as_bytes()].concat();
             assert!(read(&comment).is_err(), "{wrong}");
         }

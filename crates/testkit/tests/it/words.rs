@@ -82,8 +82,13 @@ const FIXED: &[&str] = &[
     "vault-token",
 ];
 
-/// A line without what stands between two quotes on it.
+/// A line without what stands between two quotes on it, and without a raw string.
 fn without(line: &str, quote: char) -> String {
+    let line = line
+        .split("r#")
+        .next()
+        .unwrap_or_default()
+        .replace("\\\"", "");
     line.split(quote).step_by(2).collect::<Vec<_>>().join(" ")
 }
 

@@ -8,7 +8,7 @@ use segno_testkit::programs::{Agent, AgentSandbox};
 /// A session that another agent began, as text: after turn 4, whose outcome is unknown.
 const QUOTED_HISTORY: &str = "You take over from another agent. Its task was: [script:standard]\n\
     Assistant: I begin with a plan. [standard:0]\nAssistant: One line was wrong. [standard:3]\n\
-    Assistant: This takes a while. [standard:4]\nGo on.";
+    Assistant: This takes a while. [standard:4]\nContinue.";
 
 #[test]
 fn agent_continues_from_a_quoted_history() {
@@ -49,7 +49,7 @@ fn compacted_conversation_continues_at_its_turn() {
     let server = ModelServer::scripted([script.clone()]);
     let stage = AgentSandbox::new(&server);
     Agent::Claude.start(&stage, &script.marker()).read_to_end();
-    for prompt in ["/compact", "Go on."] {
+    for prompt in ["/compact", "Continue."] {
         let (status, lines) = Agent::Claude
             .resume(&stage, Agent::SESSION, prompt)
             .read_to_end();
