@@ -43,12 +43,25 @@ struct Past {
     asked: usize,
 }
 
+/// Whether the agent's transcript has this many tool results. An agent writes its words before the
+/// call and its result, and asks again for what it did not write.
+fn has_results(fixture: &Fixture, count: usize) -> bool {
+    let marker = match fixture.agent {
+        Agent::Claude => r#""type":"tool_result""#,
+        Agent::Codex => r#"call_output""#,
+    };
+    let transcript = std::fs::read_to_string(fixture.transcript()).unwrap_or_default();
+    transcript.matches(marker).count() >= count
+}
+
 impl Past {
     fn new(agent: Agent) -> Self {
         let fixture = Fixture::with(agent, stages());
         let mut child = fixture.start();
         wait_until("the third file is asked for", || {
-            fixture.server.is_held("stages", 2) && fixture.is_persisted("task", "Two comes next.")
+            fixture.server.is_held("stages", 2)
+                && fixture.is_persisted("task", "Two comes next.")
+                && has_results(&fixture, 2)
         });
         let created = fixture
             .segno(&["checkpoint", "create", "task", "--json"])
@@ -56,7 +69,9 @@ impl Past {
         let checkpoint = created.json()[0]["checkpoint"].as_str().unwrap().to_owned();
         fixture.server.release("stages", 2);
         wait_until("the fourth file is asked for", || {
-            fixture.server.is_held("stages", 3) && fixture.is_persisted("task", "Three follows.")
+            fixture.server.is_held("stages", 3)
+                && fixture.is_persisted("task", "Three follows.")
+                && has_results(&fixture, 3)
         });
         child.kill().unwrap();
         wait_for_output(child);
