@@ -1,4 +1,4 @@
-//! Wiring: builds the environment (`World`) that every command works with, from the settings, the
+//! Wiring: builds the environment (`Env`) that every command works with, from the settings, the
 //! store, the clock, the drivers and the other adapters.
 
 use std::path::{Path, PathBuf};

@@ -60,7 +60,7 @@ pub struct TranscriptState {
     /// Tool calls without a known outcome; `None` if only the CLI agent can read the transcript.
     pub unanswered: Option<Vec<Unanswered>>,
     /// The ids of the newest messages, calls and results in the transcript
-    /// ([`Said::names`](crate::conversation::Said::names)), if the CLI agent reports the same ids while
+    /// ([`ItemContent::ids`](crate::conversation::ItemContent::ids)), if the CLI agent reports the same ids while
     /// it works. An id that was reported and is not here did not reach the transcript.
     pub known_ids: Option<Vec<String>>,
 }

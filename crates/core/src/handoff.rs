@@ -99,7 +99,7 @@ pub struct StoredNote<T> {
     pub note: T,
 }
 
-/// A kind of note that [`Shelf`] can hold.
+/// A kind of note that [`NoteList`] can hold.
 pub trait NoteContent: PartialEq + Sized {
     const KIND: NoteKind;
 

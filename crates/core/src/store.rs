@@ -288,7 +288,7 @@ pub trait Journal: Send + Sync {
     /// error and changes nothing: the head's hash shows that the batch is there.
     ///
     /// If the disk is full, the store falls back to reserved space, so that a model answer that was paid
-    /// for is not lost; [`Room::Reserve`] then tells the caller to start nothing new.
+    /// for is not lost; [`DiskSpace::ReserveOnly`] then tells the caller to start nothing new.
     fn append(&self, batch: Batch) -> Reply<'_, DiskSpace>;
 
     /// Up to `limit` events after `after`, each verified against the hash chain (P9). Fewer than `limit`
@@ -338,7 +338,7 @@ pub trait Inbox: Send + Sync {
     fn post(&self, session: SessionId, at: Timestamp, message: InboxMessage) -> Reply<'_, ()>;
 
     /// The messages that no run has handled yet, oldest first, each with the number that
-    /// [`Batch::taken`] refers to.
+    /// [`Batch::handled_messages`] refers to.
     fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, InboxMessage)>>;
 }
 

@@ -1,6 +1,6 @@
 //! Acquires a session's lease and keeps it.
 //!
-//! At most one process holds the lease of a session. [`claim`] acquires it or says who holds it;
+//! At most one process holds the lease of a session. [`acquire`] acquires it or says who holds it;
 //! `keep` renews it while the run is active and reads the inbox. The store fences a run whose lease
 //! was taken over; this module turns that into a stop.
 

@@ -1,7 +1,7 @@
 //! Durable runs of workflows: each step finishes once, and a killed run resumes where it stopped.
 //!
 //! The public modules are the use cases, with the names that users know ([`start`], [`resume`],
-//! [`cancel`], [`sessions`], [`doctor`]); the command line only calls them. Internally, [`runner`]
+//! [`cancel`], [`sessions`], [`doctor`]); the command line only calls them. Internally, [`steps`]
 //! executes steps, and the [`patterns`] are plain functions over it.
 
 pub mod adopt;

@@ -1,7 +1,7 @@
 //! Records notes for the next run, from anywhere.
 //!
 //! While a run is active, a note goes into the inbox and the run appends it to the journal;
-//! otherwise it is appended between runs. Either way it is durable when [`note`] returns.
+//! otherwise it is appended between runs. Either way it is durable when [`record`] returns.
 
 mod wait;
 

@@ -4,7 +4,7 @@
 //! chooses the spec (the edited file or the recorded copy), checks the workspace for drift, applies
 //! the user's overrides, and starts the next run. It refuses before anything is written, so that a
 //! refused resume leaves nothing behind but a run number. Which resume strategy a CLI agent uses is
-//! decided in [`crate::runner`] when the step runs.
+//! decided in [`crate::steps`] when the step runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! workspace, one without in `PATH`. Its usage is not known and counts as zero.
 //!
 //! **Nothing it started outlives the attempt.** Between Segno and the agent runs a process guard
-//! ([`guard`]): a process that adopts every orphan below it (as a child subreaper) and kills
+//! ([`process_guard`]): a process that adopts every orphan below it (as a child subreaper) and kills
 //! whatever is left: when the agent exits, when the driver's future is dropped, and when Segno
 //! itself is killed.
 //!

@@ -1,5 +1,5 @@
 //! Segno's built-in tools. Those that access files do so only inside the workspace; those that use
-//! the network only reach what [`Reach`] allows.
+//! the network only reach what [`NetworkPolicy`] allows.
 
 mod calculator;
 mod files;

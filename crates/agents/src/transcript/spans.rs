@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::json::text_end;
 
-/// The range of a member's value. `line[object]` must be an object that [`parse`] accepted; `None`
+/// The range of a member's value. `line[object]` must be an object that [`super::json::parse`] accepted; `None`
 /// if it has no such member.
 pub(crate) fn member(line: &[u8], object: Range<usize>, key: &str) -> Option<Range<usize>> {
     let mut at = space_end(line, object.start);

@@ -1,13 +1,13 @@
 //! A vendor-neutral conversation with an agent.
 //!
-//! Each vendor has its own transcript format. Segno converts a transcript to a list of [`Entry`], so
+//! Each vendor has its own transcript format. Segno converts a transcript to a list of [`ConversationItem`], so
 //! that it can be shown, searched, counted and passed to another agent. The conversion does not guess: a
-//! record that it does not understand becomes [`Said::Raw`] with the record's own type name, and the
+//! record that it does not understand becomes [`ItemContent::Raw`] with the record's own type name, and the
 //! native file, stored byte for byte, remains the source of truth.
 //!
 //! - [`analysis`] summarizes a stream of items without holding it in memory.
 //! - [`turns`] brings items into the order that every model accepts: each call with its result.
-//! - [`messages`] converts items to the messages of an API model, and back.
+//! - [`crate::model::messages`] converts items to the messages of an API model, and back.
 
 pub mod analysis;
 pub mod turns;

@@ -377,7 +377,7 @@ events! {
         path: Path,
         revision: u32,
         attempt: u32,
-        /// A list of [`crate::conversation::Entry`], as JSON.
+        /// A list of [`crate::conversation::ConversationItem`], as JSON.
         #[serde(rename = "entries")]
         items: Text,
         usage: Usage,

@@ -2,7 +2,7 @@
 //!
 //! A note is a decision with its reason, an error and its resolution, a reviewer's feedback, a todo, or
 //! a test result. Each note records its author and its source, so that what a user said is never mixed
-//! up with what a rule found or a model concluded. [`Handoff`] is the fold of all notes.
+//! up with what a rule found or a model concluded. [`crate::handoff::Handoff`] is the fold of all notes.
 
 mod id;
 

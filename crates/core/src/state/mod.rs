@@ -1,7 +1,7 @@
 //! Folds a journal into a session's state.
 //!
 //! [`State`] is a pure fold that stays small however long the journal grows: finished steps are counted,
-//! not stored. [`Finished`] is a second fold, built when a run starts: it maps finished steps to the
+//! not stored. [`FinishedSteps`] is a second fold, built when a run starts: it maps finished steps to the
 //! positions of their answers in the journal.
 
 mod chat;
@@ -37,7 +37,7 @@ pub use open::{AttemptStatus, NativeConversation, OpenStep};
 /// The failure kind after which a step waits, and keeps waiting in the next run.
 const RATE_LIMITED: &str = crate::agent::ErrorKind::RateLimited(None).as_str();
 
-/// How many finished steps [`State::newest`] lists. Every commit copies the state, so the list is short.
+/// How many finished steps [`State::newest_finished`] lists. Every commit copies the state, so the list is short.
 const NEWEST: usize = 30;
 
 /// A session's state, folded from its journal.

@@ -2,7 +2,7 @@
 //!
 //! [`compile`] is a pure function from what is known to fragments, each with its section and its
 //! origin. It is bounded in tokens: the most important lines stay, and the text says how many are
-//! omitted. All of it is quoted data; [`quoted`] puts it between fences.
+//! omitted. All of it is quoted data; [`quote`] puts it between fences.
 
 mod compile;
 mod edit;

@@ -1,6 +1,6 @@
 //! Runs the steps of a workflow.
 //!
-//! Patterns are plain functions that call [`Flow::ask`]. If the journal says that a step is
+//! Patterns are plain functions that call [`Runner::ask`]. If the journal says that a step is
 //! finished, `ask` returns the recorded answer at once. Otherwise it journals the start of the
 //! step, runs the agent, and journals the result (P6, P7). Every pattern resumes this way; there is
 //! no other resume logic for steps.
@@ -8,7 +8,7 @@
 //! The submodules execute one step: `step` runs the attempts, `run_model_loop` talks to API
 //! models, `run_cli_agent` to CLI agents, `human` to people, and `git_step` runs git
 //! operations. `rate_limit` decides about retries and waits. Writing the journal is left to
-//! [`crate::journal`], the lease to [`crate::claim`].
+//! [`crate::journal`], the lease to [`crate::lease`].
 
 mod agent_events;
 mod agents;

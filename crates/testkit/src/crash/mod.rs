@@ -39,7 +39,7 @@
 //! counted separately, and fails an attempt, which is repeated.
 //!
 //! [`checkpoints`] does the same to the checkpoint commands, which have no run to resume, [`agents`] to
-//! running agents, [`records`] while segno repairs, restores or writes transcripts, and [`hooks`]
+//! running agents, [`transcripts`] while segno repairs, restores or writes transcripts, and [`hooks`]
 //! while it changes the settings of agents.
 
 pub mod agents;

@@ -35,7 +35,7 @@ pub enum Ending {
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The request: an index into [`ModelServer::asked`].
+    /// The request: an index into [`ModelServer::requests`].
     pub request_index: usize,
     pub purpose: Purpose,
     pub ending: Ending,

@@ -208,7 +208,7 @@ impl<'a> Hop<'a> {
     }
 }
 
-/// Describes why there is no response. A refusal by [`Reach`] is shown as it is, without the layers
+/// Describes why there is no response. A refusal by [`NetworkPolicy`] is shown as it is, without the layers
 /// around it.
 fn failed(error: &reqwest::Error) -> String {
     let mut cause = error.source();

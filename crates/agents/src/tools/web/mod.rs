@@ -1,4 +1,4 @@
-//! Web access for tools: only to what [`Reach`](super::Reach) allows, with timeouts and size
+//! Web access for tools: only to what [`Reach`](super::NetworkPolicy) allows, with timeouts and size
 //! limits.
 
 mod client;

@@ -4,7 +4,7 @@
 //!
 //! A [`Strike`] is an agent, a victim, a signal, and an instant: in the middle of a stream, of a
 //! command, between turns, shortly after the conversation was opened, or at a random time.
-//! [`attempt`] executes it in a [`Scene`] of its own and continues with `segno resume`, at most
+//! [`attempt`] executes it in a [`StepFixture`] of its own and continues with `segno resume`, at most
 //! [`RESUMES`] times. Then it checks that the workspace is what an undisturbed run leaves; that the
 //! journal verifies and has the step finished once; that no started process is left running; and
 //! that nothing finished is done again. The model server and the commands themselves count this,

@@ -1,7 +1,7 @@
 //! Checkpoints under the same faults: the commands that create, restore, prune and sweep them (P4,
 //! P5, P8).
 //!
-//! A [`Trial`] is a command and what disturbs it. [`Ground`] is a home with a session and
+//! A [`Trial`] is a command and what disturbs it. [`Fixture`] is a home with a session and
 //! checkpoints of a workspace that contains every kind of file. [`attempt`] runs the command,
 //! disturbs it, and checks: `doctor` and `checkpoint verify` find nothing; every checkpoint that
 //! existed still exists, unless it was to be deleted; every listed checkpoint can be restored into
