@@ -17,8 +17,8 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
 use segno_core::snapshot::Rules;
 use segno_core::usage::Price;
-use segno_engine::chat::Limits;
-use segno_engine::retention::Retention;
+use segno_engine::env::Retention;
+use segno_sessions::chat::Limits;
 use segno_store::LocalDisk;
 
 /// The settings of `config.toml`, with defaults for everything the file does not set.

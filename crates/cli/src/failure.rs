@@ -2,8 +2,8 @@
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::session::Status;
-use segno_engine::chat;
 use segno_secrets::redact::Redactor;
+use segno_sessions::chat;
 use serde_json::json;
 
 use crate::output::{json_line, stderr_line, text};

@@ -278,6 +278,14 @@ pub struct TrashedSession {
     pub at: Timestamp,
 }
 
+impl TrashedSession {
+    /// The name to show; derived from the id if the name could not be read.
+    pub fn shown_name(&self) -> Name {
+        let like_id = || Name::sanitized(&self.session.to_string());
+        self.name.clone().unwrap_or_else(like_id)
+    }
+}
+
 /// Appends to and reads journals.
 pub trait Journal: Send + Sync {
     /// Appends a batch. One transaction compares the run with the newest granted run (P3) and the head

@@ -9,9 +9,9 @@ use segno_core::journal::{StopMode, StopRequested};
 use segno_core::ports::Clock;
 use segno_core::session::Status;
 use segno_core::time::format_duration;
+use segno_spec::PausePolicy;
 
 use crate::stop::Stop;
-use segno_spec::PausePolicy;
 
 pub(crate) struct AutoPause {
     pauses: PausePolicy,

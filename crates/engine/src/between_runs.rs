@@ -13,20 +13,20 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::journal::Writer;
 use crate::observe::NoObserver;
-use crate::{history, lease, notes};
+use crate::{history, lease, note_events};
 
 /// A session without an active run, whose lease this process holds.
-pub(crate) struct BetweenRuns<'a> {
+pub struct BetweenRuns<'a> {
     env: &'a Env,
     summary: &'a Summary,
     run: Run,
     /// The session's current state; it cannot change while the lease is held.
-    pub(crate) state: State,
+    pub state: State,
 }
 
 impl<'a> BetweenRuns<'a> {
     /// Acquires the lease. Refused while a run is active.
-    pub(crate) async fn acquire(env: &'a Env, summary: &'a Summary) -> Result<Self, Error> {
+    pub async fn acquire(env: &'a Env, summary: &'a Summary) -> Result<Self, Error> {
         let run = lease::acquire(env, summary).await?.run;
         match history::load_state(env, summary.id).await {
             Ok(state) => Ok(Self {
@@ -43,8 +43,8 @@ impl<'a> BetweenRuns<'a> {
     }
 
     /// Appends an event after the notes that are in the inbox, and releases the lease.
-    pub(crate) async fn append_after_notes(self, event: Event) -> Result<State, Error> {
-        match notes::inbox_notes(self.env, self.summary.id).await {
+    pub async fn append_after_notes(self, event: Event) -> Result<State, Error> {
+        match note_events::inbox_notes(self.env, self.summary.id).await {
             Ok((mut events, taken)) => {
                 events.push(event);
                 self.close(events, taken).await
@@ -57,7 +57,7 @@ impl<'a> BetweenRuns<'a> {
     }
 
     /// Appends events and releases the lease, in one commit. Returns the state after that.
-    pub(crate) async fn append(self, events: Vec<Event>) -> Result<State, Error> {
+    pub async fn append(self, events: Vec<Event>) -> Result<State, Error> {
         self.close(events, Vec::new()).await
     }
 
@@ -77,7 +77,7 @@ impl<'a> BetweenRuns<'a> {
     }
 
     /// Releases the lease without writing.
-    pub(crate) async fn release(self) {
+    pub async fn release(self) {
         let _ = self.env.store.release(self.summary.id, self.run).await;
     }
 }

@@ -11,9 +11,9 @@ use segno_core::journal::{Limit, LimitNeared};
 use segno_core::ports::Clock;
 use segno_core::state::State;
 use segno_core::usage::Usage;
+use segno_spec::Budgets;
 
 use crate::error::Error;
-use segno_spec::Budgets;
 
 pub(crate) struct Budget {
     limits: Budgets,

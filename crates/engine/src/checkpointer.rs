@@ -12,14 +12,13 @@ use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Suspension};
 use segno_core::session::Status;
 use segno_core::step::Path;
+use segno_spec::Checkpoints;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::env::Env;
 use crate::observe::Observer;
-use crate::retention;
-use crate::{checkpoint, remote};
-use segno_spec::Checkpoints;
+use crate::{checkpoint, remote, retention};
 
 /// How long unreferenced snapshot data stays before it is deleted.
 const GRACE: Duration = Duration::from_hours(24);
@@ -140,7 +139,7 @@ async fn sweep_unreferenced(env: &Env, observer: &dyn Observer) {
 
 /// Takes a checkpoint, pushes it, and prunes old ones. Errors are reported, and the work is
 /// repeated the next time. Returns whether old checkpoints were pruned.
-pub(crate) async fn take_checkpoint(
+pub async fn take_checkpoint(
     env: &Env,
     session: SessionId,
     trigger: Trigger,

@@ -10,6 +10,7 @@ use segno_core::journal::{Event, RunStarted};
 use segno_core::lease::Processes;
 use segno_core::model::Model;
 use segno_core::ports::{Boxed, Clock, Disk, Random};
+use segno_core::remote::Remote;
 use segno_core::snapshot::{self, Snapshots};
 use segno_core::store::Store;
 use segno_core::tool::Tools;
@@ -17,11 +18,9 @@ use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
 use segno_core::worktree::Worktrees;
 use segno_secrets::redact::Redactor;
+use segno_spec::{Executor, Provider, Server, Skill};
 
 use crate::error::Error;
-use crate::remote::RemoteConfig;
-use crate::retention::Retention;
-use segno_spec::{Executor, Provider, Server, Skill};
 
 /// The adapters that the command line (or a test) provides.
 #[derive(Clone)]
@@ -59,14 +58,14 @@ pub struct Env {
 
 impl Env {
     /// The snapshot store; an error if nothing is stored.
-    pub(crate) fn snapshots(&self) -> Result<&dyn Snapshots, snapshot::Error> {
+    pub fn snapshots(&self) -> Result<&dyn Snapshots, snapshot::Error> {
         self.snapshots
             .as_deref()
             .ok_or_else(snapshot::Error::no_store)
     }
 
     /// The event with which a run of this process starts.
-    pub(crate) fn run_started(&self) -> Event {
+    pub fn run_started(&self) -> Event {
         let owner = self.processes.current();
         let version = self.version.to_owned();
         RunStarted {
@@ -176,4 +175,36 @@ pub struct ToolsetRequest<'a> {
     /// The folder of the spec, against which relative paths are resolved.
     pub spec_folder: &'a Path,
     pub workspace: &'a Path,
+}
+
+/// Where checkpoints are pushed to, and which ones.
+#[derive(Clone)]
+pub struct RemoteConfig {
+    pub remote: Arc<dyn Remote>,
+    /// Only checkpoints with more bytes than this are pushed automatically.
+    pub auto_push_above: u64,
+}
+
+/// How many checkpoints are kept, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// The limit per session.
+    pub count: usize,
+    pub age: Duration,
+    /// How long a pruned checkpoint can be restored.
+    pub restore_within: Duration,
+    /// The disk space of all checkpoints above which the user is warned, in bytes.
+    pub max_bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let week = Duration::from_hours(7 * 24);
+        Self {
+            count: 10,
+            age: week,
+            restore_within: week,
+            max_bytes: 10_000_000_000,
+        }
+    }
 }

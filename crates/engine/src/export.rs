@@ -6,8 +6,7 @@ use segno_core::bundle::{self, Header, Writer};
 use segno_core::digest::Digest;
 use segno_core::journal::{Head, Text};
 use segno_core::session::Status;
-use segno_core::store::Error as StoreError;
-use segno_core::store::Summary;
+use segno_core::store::{Error as StoreError, Summary};
 
 use crate::env::Env;
 use crate::error::Error;
@@ -42,7 +41,7 @@ pub async fn export(
 }
 
 /// Like [`export`], up to an event of the journal.
-pub(crate) async fn up_to(
+pub async fn up_to(
     env: &Env,
     summary: &Summary,
     end: Head,

@@ -1,11 +1,15 @@
 //! Opens a session: reads, verifies and folds its journal.
 
+use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, JournalEvent};
 use segno_core::state::{FinishedSteps, State};
+use segno_spec as spec;
+use segno_spec::Workflow;
 
 use crate::env::Env;
 use crate::error::Error;
+use crate::journal;
 
 /// How many events are read at a time.
 pub(crate) const PAGE: usize = 2000;
@@ -82,4 +86,25 @@ fn apply(state: &mut State, session: SessionId, entry: JournalEvent) -> Result<(
             session,
             reason: illegal.to_string(),
         })
+}
+
+/// The spec as the journal recorded it, with secrets redacted.
+pub async fn recorded_spec(
+    env: &Env,
+    session: SessionId,
+    state: &State,
+) -> Result<Workflow, Error> {
+    let entry = env.store.event(session, state.spec_seq).await?;
+    let digest = state.spec_digest.unwrap_or_else(|| Digest::of(&[]));
+    let unusable = |reason: String| Error::InvalidStoredSpec {
+        session,
+        digest,
+        reason,
+    };
+    let text = entry
+        .event
+        .text()
+        .ok_or_else(|| unusable(format!("event {} has no text", state.spec_seq)))?;
+    let text = journal::load_text(env, text).await?;
+    spec::parse(&text).map_err(|problems| unusable(problems.to_string()))
 }

@@ -129,7 +129,7 @@ impl Writer {
     }
 
     /// The merged notes, as of the newest durable event.
-    pub(crate) fn handoff(&self) -> Arc<Handoff> {
+    pub fn handoff(&self) -> Arc<Handoff> {
         self.with_state(|state| Arc::clone(&state.handoff))
     }
 
@@ -285,7 +285,7 @@ impl WriterTask {
 }
 
 /// The state in its stored form.
-pub(crate) fn to_folded(state: &State) -> CachedState {
+pub fn to_folded(state: &State) -> CachedState {
     CachedState {
         head: state.head,
         version: State::VERSION,
@@ -295,7 +295,7 @@ pub(crate) fn to_folded(state: &State) -> CachedState {
 
 /// Redacts text (P12) and stores it, long text as a blob. Returns the stored form and the redacted
 /// text.
-pub(crate) async fn redact_and_store(env: &Env, text: &str) -> Result<(Text, String), StoreError> {
+pub async fn redact_and_store(env: &Env, text: &str) -> Result<(Text, String), StoreError> {
     let clean = env.redactor.redact(text).into_owned();
     Ok((store_redacted(env, clean.clone()).await?, clean))
 }
@@ -311,16 +311,16 @@ pub(crate) async fn store_redacted(env: &Env, clean: String) -> Result<Text, Sto
 }
 
 /// Conversation entries in their stored form.
-pub(crate) struct StoredConversation {
-    pub(crate) text: Text,
+pub struct StoredConversation {
+    pub text: Text,
     /// The length in bytes.
-    pub(crate) length: usize,
+    pub length: usize,
     /// The redacted entries, if the note rules can learn anything from them.
-    pub(crate) clean: Vec<conversation::ConversationItem>,
+    pub clean: Vec<conversation::ConversationItem>,
 }
 
 /// Redacts conversation entries (P12) and stores them, long ones as a blob.
-pub(crate) async fn store_conversation(
+pub async fn store_conversation(
     env: &Env,
     entries: &[conversation::ConversationItem],
 ) -> Result<StoredConversation, StoreError> {
@@ -343,7 +343,7 @@ pub(crate) async fn store_conversation(
 }
 
 /// Reads stored text back; the store verifies blobs.
-pub(crate) async fn load_text(env: &Env, text: &Text) -> Result<String, StoreError> {
+pub async fn load_text(env: &Env, text: &Text) -> Result<String, StoreError> {
     match text {
         Text::Inline(text) => Ok(text.clone()),
         Text::Blob { blob, .. } => {

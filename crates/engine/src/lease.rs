@@ -12,17 +12,16 @@ use segno_core::id::SessionId;
 use segno_core::journal::{Run, StopMode};
 use segno_core::lease::{Lease, LeaseDecision, Liveness, Owner, assess};
 use segno_core::session::Status;
-use segno_core::store::Summary;
-use segno_core::store::{Error as StoreError, InboxMessage};
+use segno_core::store::{Error as StoreError, InboxMessage, Summary};
 use segno_core::time::format_duration;
 
-use crate::checkpoint::canonical;
 use crate::env::Env;
 use crate::error::Error;
 use crate::journal::Writer;
-use crate::notes;
+use crate::note_events;
 use crate::observe::Observer;
 use crate::stop::{Stop, StopToken};
+use crate::workspace::canonical;
 
 /// How often the inbox is read while a run is active.
 const INBOX_POLL: Duration = Duration::from_millis(100);
@@ -70,7 +69,7 @@ pub fn verdict(env: &Env, lease: &Lease) -> LeaseDecision {
 }
 
 /// Refuses a session that has an active run.
-pub(crate) async fn refuse_if_running(env: &Env, summary: &Summary) -> Result<(), Error> {
+pub async fn refuse_if_running(env: &Env, summary: &Summary) -> Result<(), Error> {
     let lease = env.store.lease(summary.id).await?;
     match verdict(env, &lease) {
         LeaseDecision::Held => Err(held_error(summary, &lease)),
@@ -79,10 +78,7 @@ pub(crate) async fn refuse_if_running(env: &Env, summary: &Summary) -> Result<()
 }
 
 /// The sessions of a workspace that have an active run, and the owners of the runs.
-pub(crate) async fn active_sessions(
-    env: &Env,
-    folder: &Path,
-) -> Result<Vec<(Summary, Owner)>, Error> {
+pub async fn active_sessions(env: &Env, folder: &Path) -> Result<Vec<(Summary, Owner)>, Error> {
     let (folder, mut found) = (canonical(folder), Vec::new());
     for summary in env.store.list().await?.into_iter().flatten() {
         if canonical(Path::new(&summary.workspace)) != folder {
@@ -183,7 +179,7 @@ pub(crate) async fn keep_lease(
                     }
                 }
                 note => {
-                    if let Some(note) = notes::to_event(&env, note) {
+                    if let Some(note) = note_events::to_event(&env, note) {
                         notes.push(note);
                         taken.push(number);
                     }

@@ -17,37 +17,12 @@ use segno_core::store::Summary;
 use segno_core::time::Timestamp;
 
 use crate::checkpoint::{list, put_manifest};
-use crate::env::Env;
+use crate::env::{Env, Retention};
 use crate::error::Error;
-use crate::history;
-use crate::remote;
+use crate::{history, remote};
 
 /// The longest time from the end of a capture to the manifest that references its snapshot.
 const LONGEST_TO_MANIFEST: Duration = Duration::from_mins(10);
-
-/// How many checkpoints are kept, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// The limit per session.
-    pub count: usize,
-    pub age: Duration,
-    /// How long a pruned checkpoint can be restored.
-    pub restore_within: Duration,
-    /// The disk space of all checkpoints above which the user is warned, in bytes.
-    pub max_bytes: u64,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        let week = Duration::from_hours(7 * 24);
-        Self {
-            count: 10,
-            age: week,
-            restore_within: week,
-            max_bytes: 10_000_000_000,
-        }
-    }
-}
 
 /// The checkpoints that retention prunes, and the number of all checkpoints. Per session these are
 /// the ones above the limit, and the ones that are too old. While the session exists, also in the

@@ -14,29 +14,29 @@ use segno_core::journal::{Event, Failure, OnChange, Run, RunEnded};
 use segno_core::session::Status;
 use segno_core::state::{FinishedSteps, State};
 use segno_core::store::InboxMessage;
+use segno_spec::template::Templates;
+use segno_spec::{Pattern, Workflow};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::answers::Answers;
 use crate::auto_pause::AutoPause;
 use crate::budget::Budget;
-use crate::chat::Exchange;
 use crate::checkpointer::Checkpointer;
 use crate::env::Env;
 use crate::error::Error;
 use crate::extraction::{self, Reader};
 use crate::journal::Writer;
-use crate::notes_file::NotesFile;
 use crate::observe::Observer;
-use crate::resume::ResumeOverrides;
-use crate::resume_context::Outline;
+use crate::resume::context::Outline;
+use crate::resume::{ResumeOverrides, drift};
 use crate::scope::Scope;
+use crate::steps::chat::Exchange;
+use crate::steps::notes_file::NotesFile;
 use crate::steps::{self, Agents, Runner, Saved};
 use crate::stop::{Stop, StopToken};
 use crate::trace::Tracer;
-use crate::{artifacts, drift, lease, notes, patterns, reconcile};
-use segno_spec::template::Templates;
-use segno_spec::{Pattern, Workflow};
+use crate::{artifacts, lease, note_events, patterns, workspace};
 
 /// A run that reached the end of its workflow.
 #[derive(Debug)]
@@ -52,27 +52,27 @@ pub struct Outcome {
 }
 
 /// What a run starts with, once it holds the lease.
-pub(crate) struct RunStart {
-    pub(crate) session: SessionId,
+pub struct RunStart {
+    pub session: SessionId,
     /// The current name, which may differ from the name at the start.
-    pub(crate) name: Name,
-    pub(crate) run: Run,
-    pub(crate) workflow: Workflow,
-    pub(crate) agents: Agents,
-    pub(crate) state: State,
-    pub(crate) finished: FinishedSteps,
+    pub name: Name,
+    pub run: Run,
+    pub workflow: Workflow,
+    pub agents: Agents,
+    pub state: State,
+    pub finished: FinishedSteps,
     /// The events that this run writes first.
-    pub(crate) opening: Vec<Event>,
-    pub(crate) on_change: OnChange,
+    pub opening: Vec<Event>,
+    pub on_change: OnChange,
     /// How to resume the unfinished steps.
-    pub(crate) overrides: ResumeOverrides,
+    pub overrides: ResumeOverrides,
     /// The message to answer, if the session is a chat.
-    pub(crate) exchange: Option<Box<Exchange>>,
+    pub exchange: Option<Box<Exchange>>,
 }
 
 impl RunStart {
     /// The first run of a session that was just created.
-    pub(crate) fn first(
+    pub fn first(
         session: SessionId,
         name: Name,
         workflow: Workflow,
@@ -97,7 +97,7 @@ impl RunStart {
 
 /// Runs a session until it ends or stops. Every outcome is journaled, except by a fenced run: that
 /// one must not write any more.
-pub(crate) async fn execute(
+pub async fn execute(
     env: &Env,
     start: RunStart,
     observer: Arc<dyn Observer>,
@@ -240,7 +240,7 @@ fn reader(runner: &Runner, workflow: &Workflow) -> Option<Reader> {
 /// Journals the start of the run, together with the notes that were added while no run was active,
 /// so that the first agent already sees them.
 async fn journal_opening(env: &Env, runner: &Runner, mut opening: Vec<Event>) -> Result<(), Error> {
-    let (notes, taken) = notes::inbox_notes(env, runner.session).await?;
+    let (notes, taken) = note_events::inbox_notes(env, runner.session).await?;
     opening.extend(notes);
     if !opening.is_empty() {
         runner.journal.write_and_consume(opening, taken).await?;
@@ -280,7 +280,7 @@ async fn journal_end(
     }
     let cli_agents = runner.agents.has_cli_agents() || runner.overrides.with.is_some();
     let seen = if cli_agents && result.is_err() {
-        drift::to_recorded(&reconcile::workspace_status(env, &runner.workspace, None).await)
+        drift::to_recorded(&workspace::workspace_status(env, &runner.workspace, None).await)
     } else {
         None
     };
@@ -297,7 +297,7 @@ async fn journal_end(
             InboxMessage::Stop(asked) => {
                 stop_token.request_stop(Stop::from_inbox(asked, &env.redactor));
             }
-            note => events.extend(notes::to_event(env, note)),
+            note => events.extend(note_events::to_event(env, note)),
         }
         taken.push(number);
     }

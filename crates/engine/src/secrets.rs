@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use segno_spec::{DeclaredTools, Executor, Secret, Server, Source, Transport, Workflow};
+
 use crate::env::Env;
 use crate::error::Error;
-use segno_spec::{DeclaredTools, Executor, Secret, Server, Source, Transport, Workflow};
 
 /// The largest secret file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
@@ -16,7 +17,7 @@ const MAX_FILE_BYTES: u64 = 64 * 1024;
 const SHORTEST: usize = 8;
 
 /// The values that are set, by name.
-pub(crate) struct Secrets {
+pub struct Secrets {
     declared: Vec<Secret>,
     values: BTreeMap<String, String>,
 }
@@ -109,7 +110,7 @@ fn try_map<T, U>(all: &[T], make: impl Fn(&T) -> Result<U, Error>) -> Result<Vec
 impl Env {
     /// The environment of one workflow: its redactor also knows the secrets of that workflow.
     /// `spec` is the path of the spec.
-    pub(crate) fn for_workflow(
+    pub fn for_workflow(
         &self,
         workflow: &Workflow,
         spec: &Path,

@@ -12,13 +12,13 @@ use segno_core::model::Part;
 use segno_core::step::Path;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
+use segno_spec::{Telemetry, Workflow};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::env::Env;
 use crate::observe::Observer;
-use segno_spec::{Telemetry, Workflow};
 
 /// Longer texts are cut to this many bytes.
 const MAX_TEXT_BYTES: usize = 4096;

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::process::ExitCode;
 
-use segno_engine::answer::{self, OpenQuestion};
-use segno_engine::resume::{self, Options};
-use segno_engine::sessions;
+use segno_sessions as sessions;
+use segno_sessions::answer::{self, OpenQuestion};
+use segno_sessions::resume::{self, Options};
 use serde_json::json;
 
 use super::run::{run_with_progress, watch_signals};

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use segno_core::journal::StopMode;
-use segno_engine::cancel::{self, Cancelled};
 use segno_engine::observe::NoObserver;
-use segno_engine::sessions;
+use segno_sessions as sessions;
+use segno_sessions::cancel::{self, Cancelled};
 use serde_json::json;
 
 use crate::context::{Context, Persistence};

@@ -3,12 +3,11 @@
 use std::path::Path;
 use std::process::{Command as Program, ExitCode};
 
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use segno_core::ports::Access;
 use segno_core::store::Summary;
 use segno_engine::Env;
-use segno_engine::resume_context::{self, Section};
+use segno_sessions::resume_context::{self, Section};
 use serde_json::json;
 
 use super::note::find_session;

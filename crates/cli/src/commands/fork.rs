@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use segno_core::id::Name;
 use segno_core::store::Summary;
-use segno_engine::fork::{self, ForkPoint, Forked, Request, TargetFolder};
-use segno_engine::resume::{self, Options};
-use segno_engine::{Env, checkpoint, sessions};
+use segno_engine::Env;
+use segno_sessions as sessions;
+use segno_sessions::checkpoint;
+use segno_sessions::fork::{self, ForkPoint, Forked, Request, TargetFolder};
+use segno_sessions::resume::{self, Options};
 use serde_json::json;
 
 use crate::commands::checkpoint::progress;

@@ -8,7 +8,8 @@ use segno_core::id::SessionId;
 use segno_core::journal::{Head, JournalEvent};
 use segno_core::session::Status;
 use segno_core::store::Summary;
-use segno_engine::{Env, history, lease, sessions};
+use segno_engine::{Env, history, lease};
+use segno_sessions as sessions;
 
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 use segno_core::journal::StopMode;
 use segno_core::session::Status;
 use segno_core::store::Summary;
-use segno_engine::pause::{self, Paused, Request};
-use segno_engine::{Env, history, sessions, work};
+use segno_engine::{Env, history};
+use segno_sessions as sessions;
+use segno_sessions::pause::{self, Paused, Request};
+use segno_sessions::work;
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};

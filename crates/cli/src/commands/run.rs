@@ -2,6 +2,7 @@
 //! progress, signals, cleanup.
 
 use std::collections::BTreeMap;
+use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use segno_core::checkpoint::Trigger;
 use segno_core::id::Name;
 use segno_core::journal::{InFlight, OnChange, StopMode};
 use segno_core::session::Status;
-use segno_engine::resume::Options;
-use segno_engine::start::{self, Request};
-use segno_engine::{Env, Outcome, Stop, StopToken, resume, sessions};
-use std::io::{IsTerminal, stdout};
+use segno_engine::{Env, Outcome, Stop, StopToken};
+use segno_sessions as sessions;
+use segno_sessions::resume::{self, Options};
+use segno_sessions::start::{self, Request};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::resume::PermissionsArg;

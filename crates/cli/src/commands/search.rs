@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use segno_engine::search::{self, Author, Match, Query};
+use segno_sessions::search::{self, Author, Match, Query};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use segno_core::session::Status;
 use segno_core::state::Chat;
-use segno_engine::conversations::Conversation;
-use segno_engine::sessions::{self, StepDetails, StepStatus};
+use segno_sessions as sessions;
+use segno_sessions::conversations::Conversation;
+use segno_sessions::{StepDetails, StepStatus};
 
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use segno_core::session::Status;
-use segno_engine::sessions::ListedSession;
-use segno_engine::{history, sessions, work};
+use segno_engine::history;
+use segno_sessions as sessions;
+use segno_sessions::{ListedSession, work};
 use serde_json::json;
 
 use crate::context::{Context, Persistence};

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use segno_agents::program::Permissions;
 use segno_core::id::Name;
 use segno_core::ports::Disk;
-use segno_engine::work::{self, Request, Reviewer, Roles, WorkFolder};
+use segno_sessions::work::{self, Request, Reviewer, Roles, WorkFolder};
 use segno_spec::checklist::MAX_BYTES;
 use segno_spec::{Approve, Goal};
 use segno_store::LocalDisk;

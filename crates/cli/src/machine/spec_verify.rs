@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use segno_core::ports::Boxed;
-use segno_core::tool::{EffectClass, OfferedTool, Tools};
-use segno_core::tool::{Tool, ToolCall};
-use segno_spec::{self as spec, Fault};
+use segno_core::tool::{EffectClass, OfferedTool, Tool, ToolCall, Tools};
+use segno_spec as spec;
+use segno_spec::Fault;
 use serde_json::{Value, json};
 
 pub(super) struct SpecVerify {

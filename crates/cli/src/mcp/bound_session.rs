@@ -7,9 +7,10 @@ use segno_core::lease::{Liveness, Owner};
 use segno_core::note::Source;
 use segno_core::step::Path;
 use segno_core::store::Summary;
-use segno_engine::notes::Author;
-use segno_engine::{Env, sessions};
+use segno_engine::Env;
 use segno_secrets::redact::Redactor;
+use segno_sessions as sessions;
+use segno_sessions::notes::Author;
 use tokio::sync::{Mutex, OnceCell};
 
 use crate::context::{Context, Persistence, own_environment, workspace};

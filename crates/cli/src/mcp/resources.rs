@@ -1,7 +1,7 @@
 //! The resources of the MCP server: the resume context, and its parts by category.
 
-use segno_engine::details::{self, Category};
-use segno_engine::resume_context;
+use segno_sessions::details::{self, Category};
+use segno_sessions::resume_context;
 use serde_json::{Map, Value, json};
 
 use super::BoundSession;

@@ -8,16 +8,14 @@ use segno_core::journal::{Event, JournalEvent, Suspension, Text};
 use segno_core::session::Status;
 use segno_core::state::State;
 use segno_core::step::Path;
-use segno_core::store::Finding;
-use segno_core::store::Summary;
+use segno_core::store::{Finding, Summary};
 use segno_core::time::Timestamp;
-use segno_core::usage::ContextUsage;
-use segno_core::usage::{Cost, Usage};
+use segno_core::usage::{ContextUsage, Cost, Usage};
 use segno_engine::Outcome;
-use segno_engine::adopt::{self, Adopted};
-use segno_engine::fork::ForkPlan;
-use segno_engine::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
-use segno_engine::sessions::{ListedSession, SessionDetails, StepStatus};
+use segno_sessions::adopt::{self, Adopted};
+use segno_sessions::fork::ForkPlan;
+use segno_sessions::resume::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
+use segno_sessions::{ListedSession, SessionDetails, StepStatus};
 use serde_json::{Map, Value, json};
 
 /// The version of all formats in this module.

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use segno_core::store::Summary;
-use segno_engine::fork::ForkPlan;
-use segno_engine::plan::{CliAgentPlan, Continuation, Estimate, Plan, StepPlan};
-use segno_engine::reconcile;
+use segno_engine::workspace;
+use segno_sessions::fork::ForkPlan;
+use segno_sessions::resume::plan::{CliAgentPlan, Continuation, Estimate, Plan, StepPlan};
 
 use super::text::{count, number, sanitize};
 use super::timestamp;
@@ -36,7 +36,7 @@ pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
         out,
         "the folder {}{}",
         sanitize(&summary.workspace),
-        sanitize(&reconcile::describe_status(&plan.workspace_status))
+        sanitize(&workspace::describe_status(&plan.workspace_status))
     );
     match &plan.drift {
         None => {}

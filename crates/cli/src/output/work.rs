@@ -1,6 +1,6 @@
 //! Renders the plan of a session, for users and programs.
 
-use segno_engine::work::{Plan, Review, Status, Task};
+use segno_sessions::work::{Plan, Review, Status, Task};
 use serde_json::{Value, json};
 
 use super::{json, text};

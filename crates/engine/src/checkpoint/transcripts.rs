@@ -47,7 +47,7 @@ pub(super) async fn put_transcripts(
 }
 
 /// A transcript as attachments, named after the conversation.
-pub(crate) fn to_attachments(
+pub fn to_attachments(
     program: CliAgentKind,
     id: &str,
     kept: TranscriptCopy,
@@ -60,7 +60,7 @@ pub(crate) fn to_attachments(
 
 /// The newest stored copy of a conversation: from a checkpoint, or from the adoption or fork of the
 /// session.
-pub(crate) async fn newest_transcript(
+pub async fn newest_transcript(
     env: &Env,
     session: SessionId,
     native: &NativeConversation,
@@ -98,7 +98,7 @@ pub(crate) async fn newest_transcript(
 
 /// The transcript of a conversation among stored attachments; `None` if the attachments are not
 /// here.
-pub(crate) async fn read_transcript(
+pub async fn read_transcript(
     env: &Env,
     attachments: Digest,
     native: &NativeConversation,
@@ -111,7 +111,7 @@ pub(crate) async fn read_transcript(
 }
 
 /// The transcript of a conversation among attachments.
-pub(crate) fn find_transcript(
+pub fn find_transcript(
     native: &NativeConversation,
     attachments: &[(String, Vec<u8>)],
 ) -> Option<TranscriptCopy> {

@@ -3,30 +3,26 @@
 //!
 //! `diagnosis` maps variants to kinds and codes, `hint` to what the user can do.
 
+pub mod chat;
 mod diagnosis;
 mod hint;
+mod relation;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segno_core::agent;
-use segno_core::bundle;
 use segno_core::digest::Digest;
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::lease::Owner;
 use segno_core::note::NoteId;
-use segno_core::remote;
 use segno_core::session::Status;
-use segno_core::snapshot;
 use segno_core::step::Path;
-use segno_core::store;
 use segno_core::time::Timestamp;
-use segno_core::worktree;
-
-use crate::chat;
-use crate::import::Relation;
+use segno_core::{agent, bundle, remote, snapshot, store, worktree};
 use segno_spec as spec;
 use segno_spec::template;
+
+pub use relation::Relation;
 
 /// Why a use case failed.
 #[derive(Debug, thiserror::Error)]

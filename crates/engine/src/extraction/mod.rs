@@ -23,14 +23,13 @@ use segno_core::step::Path;
 use segno_core::usage::{Price, Usage};
 
 use crate::between_runs::BetweenRuns;
-use crate::context::Fence;
 use crate::env::{AgentDriver, Env};
 use crate::error::Error;
-use crate::history;
-use crate::notes;
 use crate::observe::Observer;
+use crate::resume::context::Fence;
 use crate::steps::{final_answer, priced};
 use crate::stop::StopToken;
+use crate::{history, note_events};
 
 /// How often the reader is asked: an unusable answer is asked for once more.
 const MAX_ATTEMPTS: u32 = 2;
@@ -218,7 +217,7 @@ async fn record_notes(
         by: reader.agent.clone(),
         path: None,
         notes: notes
-            .map(|note| notes::redact_and_bound(env, note.into()))
+            .map(|note| note_events::redact_and_bound(env, note.into()))
             .collect(),
         // What could not be used may be read again.
         read_to: result.refused.is_none().then_some(head.seq),

@@ -12,9 +12,9 @@ use segno_core::journal::{Event, Seq, Text};
 use segno_core::model::Part;
 use segno_core::state::State;
 
-use crate::context::Fence;
 use crate::env::Env;
 use crate::error::Error;
+use crate::resume::context::Fence;
 use crate::{history, journal};
 
 /// How many of the newest entries a reader sees.

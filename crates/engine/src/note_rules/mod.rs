@@ -14,14 +14,15 @@ use segno_core::tool::{ToolCall, ToolResult};
 use segno_core::usage::Usage;
 
 use crate::env::Env;
-use crate::notes;
+use crate::note_events;
+
 pub use extractor::{FoundNotes, NoteExtractor};
 
 /// The author of notes that no agent wrote in a form of its own.
 const RULES: &str = "segno";
 
 /// Extracts notes from the conversation of one step.
-pub(crate) struct StepNotes {
+pub struct StepNotes {
     reader: NoteExtractor,
     /// The agent whose conversation it is.
     agent: String,
@@ -30,7 +31,7 @@ pub(crate) struct StepNotes {
 
 impl StepNotes {
     /// A reader that knows the notes so far.
-    pub(crate) fn new(handoff: &Handoff, agent: &str, path: &Path) -> Self {
+    pub fn new(handoff: &Handoff, agent: &str, path: &Path) -> Self {
         Self {
             reader: NoteExtractor::new(handoff),
             agent: agent.to_owned(),
@@ -39,12 +40,12 @@ impl StepNotes {
     }
 
     /// Reads earlier entries as context, without extracting notes.
-    pub(crate) fn read_context(&mut self, entry: &ConversationItem) {
+    pub fn read_context(&mut self, entry: &ConversationItem) {
         self.reader.read(entry);
     }
 
     /// The notes in the entries, as events. The entries must be redacted.
-    pub(crate) fn extract(&mut self, env: &Env, entries: &[ConversationItem]) -> Vec<Event> {
+    pub fn extract(&mut self, env: &Env, entries: &[ConversationItem]) -> Vec<Event> {
         let found = entries.iter().flat_map(|entry| self.reader.read(entry));
         let found: Vec<_> = found.collect();
         // Adjacent notes of one source become one event.
@@ -58,7 +59,7 @@ impl StepNotes {
             };
             let notes = group
                 .iter()
-                .map(|(_, note)| notes::redact_and_bound(env, note.clone()));
+                .map(|(_, note)| note_events::redact_and_bound(env, note.clone()));
             NotesWritten {
                 source,
                 by: by.to_owned(),

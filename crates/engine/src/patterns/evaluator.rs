@@ -6,15 +6,16 @@ use minijinja::Value as Shown;
 use minijinja::value::Serde;
 use segno_core::agent::AccessMode;
 use segno_core::step::Path;
+use segno_spec::Evaluator;
 use serde_json::{Value, json};
 
 use super::Ending;
-use super::structured_output::{StructuredQuestion, Wording, ask_structured, find_json};
+use super::structured_output::{StructuredQuestion, Wording, ask_structured};
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::scope::{List, Scope, TemplateValue};
+use crate::steps::json_answer::find_json;
 use crate::steps::{Input, Question, Runner};
-use segno_spec::Evaluator;
 
 /// How many characters of a draft a preview shows.
 const PREVIEW_CHARS: usize = 100;

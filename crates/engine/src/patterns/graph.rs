@@ -2,12 +2,12 @@
 
 use minijinja::Value;
 use segno_core::step::Path;
+use segno_spec::{Edge, Graph, Node, Step};
 
 use super::{Ending, sequence};
 use crate::error::Error;
 use crate::scope::{Map, Scope, TemplateValue};
 use crate::steps::{Input, Runner};
-use segno_spec::{Edge, Graph, Node, Step};
 
 pub(super) async fn run(runner: &Runner, config: &Graph) -> Result<Ending, Error> {
     let nodes = Map::new(config.nodes.iter().map(|node| node.id.as_str()));

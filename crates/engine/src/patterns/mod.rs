@@ -13,17 +13,17 @@ mod sequence;
 mod structured_output;
 mod tasks;
 
-pub(crate) use plan::{
-    Decision, MAX_DRAFTS, draft_path, is_git_step, parse_commit, parse_decision, parse_review,
-    task_path,
-};
-pub(crate) use structured_output::find_json;
+use segno_spec::Pattern;
 
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::scope::Scope;
 use crate::steps::Runner;
-use segno_spec::Pattern;
+
+pub use plan::{
+    Decision, MAX_DRAFTS, draft_path, is_git_step, parse_commit, parse_decision, parse_review,
+    task_path,
+};
 
 /// How a pattern ended.
 pub struct Ending {

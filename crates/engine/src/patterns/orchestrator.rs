@@ -6,16 +6,17 @@ use minijinja::Value as Shown;
 use minijinja::value::Serde;
 use segno_core::agent::AccessMode;
 use segno_core::step::Path;
+use segno_spec::{HumanQuestion, Orchestrator, Step};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::structured_output::{StructuredQuestion, Wording, ask_structured, find_json};
+use super::structured_output::{StructuredQuestion, Wording, ask_structured};
 use super::{Ending, concurrent, sequence};
 use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::scope::{List, Scope, TemplateValue};
+use crate::steps::json_answer::find_json;
 use crate::steps::{Input, Question, Runner};
-use segno_spec::{HumanQuestion, Orchestrator, Step};
 
 /// How often an answer without a list of tasks is asked for again.
 const RETRIES: u32 = 2;

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use segno_core::step::Path;
+use segno_spec::{Branch, Parallel};
 
 use super::{Ending, concurrent, sequence};
 use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::scope::{Map, TemplateValue};
 use crate::steps::{Input, Runner};
-use segno_spec::{Branch, Parallel};
 
 pub(super) async fn run(runner: &Runner, config: &Parallel) -> Result<Ending, Error> {
     let steps: usize = config

@@ -2,15 +2,16 @@
 
 use segno_core::agent::AccessMode;
 use segno_core::step::Path;
+use segno_spec::{Route, Routing};
 use serde_json::Value;
 
-use super::structured_output::{StructuredQuestion, Wording, ask_structured, find_json};
+use super::structured_output::{StructuredQuestion, Wording, ask_structured};
 use super::{Ending, sequence};
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::scope::TemplateValue;
 use crate::steps::Runner;
-use segno_spec::{Route, Routing};
+use crate::steps::json_answer::find_json;
 
 pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Error> {
     let names: Vec<String> = config

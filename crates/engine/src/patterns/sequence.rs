@@ -2,13 +2,13 @@
 
 use segno_core::agent::AccessMode;
 use segno_core::step::Path;
+use segno_spec::{HumanQuestion, Step};
 
 use super::Ending;
 use crate::answers::Answer;
 use crate::error::Error;
 use crate::scope::{List, Scope, TemplateValue};
 use crate::steps::{Input, Question, Runner};
-use segno_spec::{HumanQuestion, Step};
 
 /// Runs steps one after the other, below `place` if there is one. Each sees the earlier answers as
 /// `steps[n]`, the last of them as `last_response`, and the last human answer as `hitl_response`. A

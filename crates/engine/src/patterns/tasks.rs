@@ -5,6 +5,7 @@ use std::fmt::Write;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use segno_core::step::Path;
+use segno_spec::{Step, Task, Tasks};
 
 use super::{Ending, concurrent, sequence};
 use crate::answers::Answer;
@@ -12,7 +13,6 @@ use crate::error::Error;
 use crate::memory::Memory;
 use crate::scope::{Map, Scope, TemplateValue};
 use crate::steps::{Input, Runner};
-use segno_spec::{Step, Task, Tasks};
 
 pub(super) async fn run(runner: &Runner, config: &Tasks) -> Result<Ending, Error> {
     let tasks = &config.tasks;

@@ -5,12 +5,9 @@
 //! The announcement is put last, so a checkpoint with an announcement is complete (P4). The
 //! announcements are the only index: there is no list that could be outdated.
 
-mod pull;
 mod push;
-mod sweep;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use futures_util::StreamExt;
 use segno_core::announcement::{Announcement, Broken, FOLDER, LONGEST, VERSION};
@@ -22,25 +19,15 @@ use segno_core::store::Error as StoreError;
 use crate::env::Env;
 use crate::error::Error;
 
-pub use pull::{Pulled, PulledSession, pull};
 pub use push::{Pushed, delete_announcement, push, push_all, push_pending};
-pub use sweep::{Swept, sweep};
 
 /// How many objects are transferred at the same time.
-const CONCURRENT_TRANSFERS: usize = 4;
+pub const CONCURRENT_TRANSFERS: usize = 4;
 
 /// The folder of deletion marks.
-const TRASH: &str = "trash";
+pub const TRASH: &str = "trash";
 
-/// Where checkpoints are pushed to, and which ones.
-#[derive(Clone)]
-pub struct RemoteConfig {
-    pub remote: Arc<dyn Remote>,
-    /// Only checkpoints with more bytes than this are pushed automatically.
-    pub auto_push_above: u64,
-}
-
-fn remote(env: &Env) -> Result<&dyn Remote, Error> {
+pub fn remote(env: &Env) -> Result<&dyn Remote, Error> {
     let storage = env.remote.as_ref().ok_or(Error::NoRemote)?;
     Ok(&*storage.remote)
 }
@@ -66,7 +53,7 @@ pub async fn list(env: &Env) -> Result<(Vec<Announcement>, Vec<remote::Error>), 
 }
 
 /// The names of all announcements.
-async fn announcements(remote: &dyn Remote) -> Result<Vec<String>, Error> {
+pub async fn announcements(remote: &dyn Remote) -> Result<Vec<String>, Error> {
     let objects = remote.list(FOLDER).await?;
     Ok(objects.into_iter().map(|object| object.name).collect())
 }
@@ -79,7 +66,7 @@ fn boxed<'a>(
 }
 
 /// Reads an announcement; `None` if it is absent.
-async fn read(remote: &dyn Remote, name: &str) -> Result<Option<Announcement>, Error> {
+pub async fn read(remote: &dyn Remote, name: &str) -> Result<Option<Announcement>, Error> {
     let mut wrong = None;
     // A mismatch may be a transfer error, so the object is read a second time.
     for _ in 0..2 {
@@ -108,16 +95,16 @@ async fn read(remote: &dyn Remote, name: &str) -> Result<Option<Announcement>, E
 }
 
 /// The objects in a remote at one point in time, by name.
-struct Inventory {
+pub struct Inventory {
     /// Sizes by object name.
-    parts: HashMap<String, u64>,
+    pub parts: HashMap<String, u64>,
     /// Objects that are marked for deletion.
-    marked: HashSet<String>,
-    announcements: HashSet<String>,
+    pub marked: HashSet<String>,
+    pub announcements: HashSet<String>,
 }
 
 impl Inventory {
-    async fn read(remote: &dyn Remote) -> Result<Self, Error> {
+    pub async fn read(remote: &dyn Remote) -> Result<Self, Error> {
         let announcements = announcements(remote).await?.into_iter().collect();
         let mut parts = HashMap::new();
         for folder in ["packs", "manifests"] {
@@ -136,7 +123,7 @@ impl Inventory {
     }
 
     /// Whether every object of an announcement exists and is not marked for deletion.
-    fn has_all(&self, announcement: &Announcement) -> bool {
+    pub fn has_all(&self, announcement: &Announcement) -> bool {
         announcement.parts.iter().all(|part| {
             let object = part.object_name();
             self.parts.get(&object) == Some(&part.bytes) && !self.marked.contains(&object)
@@ -145,6 +132,6 @@ impl Inventory {
 }
 
 /// The object name of a checkpoint's announcement.
-fn name_of(manifest: &Manifest) -> String {
+pub fn name_of(manifest: &Manifest) -> String {
     Announcement::object_name(manifest.session, manifest.id)
 }

@@ -11,19 +11,18 @@ use segno_core::agent::{Event as AgentEvent, Listener};
 use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thread};
 use segno_core::journal::{AgentMessages, ConversationOpened};
 use segno_core::step::Path;
-use segno_core::usage::ContextUsage;
-use segno_core::usage::{Price, Usage};
+use segno_core::usage::{ContextUsage, Price, Usage};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::Runner;
 use super::step::{Step, priced};
-use crate::chat::Tally;
 use crate::env::Env;
 use crate::journal::{self, Writer};
 use crate::note_rules::StepNotes;
 use crate::observe::Observer;
-use crate::reconcile::Cause;
+use crate::resume::context::message::Cause;
+use crate::steps::chat::Tally;
 
 /// How many bytes of this run's conversation stay in memory.
 const MAX_RECENT_BYTES: usize = 8 << 20;

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use segno_core::model::Model;
 use segno_core::tool::Tools;
 use segno_core::usage::Price;
+use segno_spec::{Api, DeclaredTools, Permissions, Provider, Schema, Skill, Workflow, outline};
 
 use super::toolset::Toolset;
 use crate::env::{AgentDriver, Env, ToolsetRequest};
 use crate::error::Error;
 use crate::observe::Observer;
 use crate::secrets::Secrets;
-use segno_spec::{Api, DeclaredTools, Permissions, Provider, Schema, Skill, Workflow, outline};
 
 /// All agents by name, and the toolsets of the models.
-pub(crate) struct Agents {
+pub struct Agents {
     agents: BTreeMap<String, Agent>,
     toolsets: BTreeMap<Vec<String>, Toolset>,
 }
@@ -49,7 +49,7 @@ type Summarizer = (Arc<dyn Model>, Option<Price>);
 
 impl Agents {
     /// Prepares all agents before the first step runs. `spec_path` is the file of the spec.
-    pub(crate) async fn prepare(
+    pub async fn prepare(
         env: &Env,
         workflow: &Workflow,
         secrets: &Secrets,
@@ -102,7 +102,7 @@ impl Agents {
     }
 
     /// Whether this agent is a CLI agent, which keeps its own conversation.
-    pub(crate) fn is_cli_agent(&self, name: &str) -> bool {
+    pub fn is_cli_agent(&self, name: &str) -> bool {
         let found = self.agents.get(name);
         found.is_some_and(|found| matches!(found.driver, AgentDriver::CliAgent(_)))
     }

@@ -8,12 +8,12 @@ use segno_core::digest::Digest;
 use segno_core::journal::ConversationCompacted;
 use segno_core::model::{Call, Message, Model, Part};
 use segno_core::usage::Usage;
+use segno_spec::Compaction;
 
 use super::Runner;
 use super::run_model_loop::{Conversation, StepError, final_answer};
 use super::step::{Step, priced};
 use crate::journal;
-use segno_spec::Compaction;
 
 /// The system prompt of the summarizing model.
 const SYSTEM_PROMPT: &str = "You summarize the beginning of a conversation between a user, an assistant and its tools, so that the assistant can continue without it. Keep what it will need: what was asked, what was found and decided, names, numbers, files, open questions. Omit what is settled and no longer needed. Use the words of the conversation, in plain text, and write nothing but the summary.";

@@ -10,13 +10,13 @@ use segno_core::journal::{QuestionAnswered, QuestionAsked};
 use segno_core::state;
 use segno_core::step::Path;
 use segno_core::store::InboxMessage;
+use segno_spec::HumanQuestion;
 
 use super::Runner;
 use crate::answers::{Answer, Source};
 use crate::error::Error;
 use crate::journal;
 use crate::scope::Scope;
-use segno_spec::HumanQuestion;
 
 /// How often the inbox is read while a question is shown.
 const INBOX_POLL: Duration = Duration::from_millis(100);
@@ -239,11 +239,7 @@ impl Runner {
 }
 
 /// Checks that an answer is one that its question allows.
-pub(crate) fn check_answer(
-    path: &Path,
-    validation: Option<&str>,
-    answer: &str,
-) -> Result<(), Error> {
+pub fn check_answer(path: &Path, validation: Option<&str>, answer: &str) -> Result<(), Error> {
     let refused = |reason: String| Error::InvalidAnswer {
         path: path.clone(),
         answer: answer.to_owned(),

@@ -12,10 +12,12 @@
 
 mod agent_events;
 mod agents;
-mod chat_turn;
+pub mod chat;
 mod compaction;
 mod git_step;
 mod human;
+pub(crate) mod json_answer;
+pub(crate) mod notes_file;
 mod prior_conversation;
 mod rate_limit;
 mod run_cli_agent;
@@ -38,35 +40,35 @@ use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{self, FinishedStep, FinishedSteps};
 use segno_core::step::Path;
 use segno_core::usage::Usage;
+use segno_spec::template::Templates;
+use segno_spec::{Compaction, ContextFull, RateLimitPolicy, Schema};
 use tokio::sync::Semaphore;
 
 use crate::answers::{Answer, Answers, Source};
 use crate::auto_pause::AutoPause;
 use crate::budget::Budget;
-use crate::chat::Exchange;
 use crate::env::{AgentDriver, Env};
 use crate::error::Error;
 use crate::journal::{self, Writer};
-use crate::lease;
 use crate::memory::QuestionText;
-use crate::notes_file::{NotesFile, StepNote};
 use crate::observe::Observer;
-use crate::patterns::find_json;
-use crate::reconcile;
+use crate::resume::context::Outline;
 use crate::resume::{Replacement, ResumeOverrides};
-use crate::resume_context::Outline;
 use crate::scope::Scope;
+use crate::steps::chat::Exchange;
+use crate::steps::json_answer::find_json;
+use crate::steps::notes_file::{NotesFile, StepNote};
 use crate::stop::{Stop, StopToken};
-use segno_spec::template::Templates;
-use segno_spec::{Compaction, ContextFull, RateLimitPolicy, Schema};
-
+use crate::{lease, workspace};
 use agents::Agent;
-pub(crate) use agents::Agents;
-pub(crate) use human::check_answer;
-pub(crate) use run_cli_agent::{remaining_usage, user_entry};
-pub(crate) use run_model_loop::final_answer;
 use step::Step;
-pub(crate) use step::{digest, priced, unfinished_steps, unknown_step_events};
+
+pub use agents::Agents;
+pub use human::check_answer;
+pub use run_cli_agent::{remaining_usage, user_entry};
+pub(crate) use run_model_loop::final_answer;
+pub use step::{digest, unknown_step_events};
+pub(crate) use step::{priced, unfinished_steps};
 
 /// How many bytes of earlier questions and answers a model receives again.
 const MAX_MEMORY_BYTES: usize = 256 * 1024;
@@ -470,7 +472,7 @@ impl Runner {
         let began = self
             .journal
             .with_state(|state| state.start_commit().map(str::to_owned));
-        reconcile::workspace_status(&self.env, &self.workspace, began.as_deref()).await
+        workspace::workspace_status(&self.env, &self.workspace, began.as_deref()).await
     }
 
     /// The workflow's variables as JSON for a prompt.

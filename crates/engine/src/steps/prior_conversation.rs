@@ -14,11 +14,10 @@ use segno_core::tool::ToolResult;
 use super::Runner;
 use super::run_model_loop::StepError;
 use super::step::Step;
-use crate::context::{self, Fence};
 use crate::error::Error;
 use crate::journal;
-use crate::reconcile::{self, Cause, WorkspaceFacts};
-use crate::resume_context::{self, ContextInput, Section};
+use crate::resume::context::message::{self, Cause, WorkspaceFacts};
+use crate::resume::context::{self, ContextInput, Fence, Section};
 
 /// How many bytes of conversation are read for a prompt.
 const MAX_BYTES: usize = 8 << 20;
@@ -95,8 +94,8 @@ impl Runner {
     ) -> Result<String, Error> {
         let state = self.journal.state();
         let random = &*self.env.random;
-        if let Some(edited) = resume_context::edited(&self.env, self.session, &state).await? {
-            return Ok(resume_context::quote(&edited, random));
+        if let Some(edited) = context::edited(&self.env, self.session, &state).await? {
+            return Ok(context::quote(&edited, random));
         }
         let known = ContextInput {
             name: self.name.as_str(),
@@ -109,9 +108,8 @@ impl Runner {
             ended: Some(ended),
             usage: state.usage,
         };
-        let resume_context =
-            resume_context::compile(&known, resume_context::MAX_TOKENS).only(wanted);
-        Ok(resume_context::quote(&resume_context.text(), random))
+        let resume_context = context::compile(&known, context::MAX_TOKENS).only(wanted);
+        Ok(context::quote(&resume_context.text(), random))
     }
 
     /// What earlier tasks of a plan found out, for the agent of the next task: each task starts
@@ -138,10 +136,10 @@ impl Runner {
     /// What an agent that continues its own conversation must learn: notes that people added since
     /// event `opened`, or the edited resume context. Empty if there is nothing.
     pub(super) async fn new_notes(&self, state: &State, opened: Seq) -> Result<String, Error> {
-        let edited = resume_context::edited(&self.env, self.session, state).await?;
+        let edited = context::edited(&self.env, self.session, state).await?;
         let text = match edited {
             Some(edited) => edited,
-            None => resume_context::human_notes_after(&state.handoff, opened).join("\n"),
+            None => context::human_notes_after(&state.handoff, opened).join("\n"),
         };
         if text.is_empty() {
             return Ok(text);
@@ -265,7 +263,7 @@ impl Runner {
             moved_from: None,
             status: self.workspace_status().await,
         };
-        let facts = reconcile::describe_facts(&workspace_facts, &prior.unanswered);
+        let facts = message::describe_facts(&workspace_facts, &prior.unanswered);
         let said = prior.entries.split_at(prior.past);
         let words = self.fresh_start_prompt(step, &cause, &facts, said).await?;
         let words = match &self.overrides.say {

@@ -12,12 +12,12 @@ use segno_core::journal::Suspension;
 use segno_core::retry::Policy;
 use segno_core::state::OpenStep;
 use segno_core::time::Timestamp;
+use segno_spec::OnLimit;
 
 use super::Runner;
 use super::step::Step;
 use crate::env::AgentDriver;
 use crate::error::{Error, NoWaitReason};
-use segno_spec::OnLimit;
 
 /// How often a step waits for rate limits in a row, with no answer in between.
 const MAX_WAITS: u32 = 50;

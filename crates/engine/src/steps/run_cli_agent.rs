@@ -11,19 +11,18 @@ use segno_core::conversation::{ConversationItem, ItemContent, Origin, Part};
 use segno_core::journal::{ConversationOpened, Seq};
 use segno_core::resume::{Plan, Strategy, choose_strategy};
 use segno_core::state::{AttemptStatus, OpenStep, State};
-use segno_core::usage::ContextUsage;
-use segno_core::usage::{Cost, Usage};
+use segno_core::usage::{ContextUsage, Cost, Usage};
+use segno_spec::ContextFull;
 
 use super::Runner;
 use super::agent_events::RecentConversation;
 use super::prior_conversation::{PriorConversation, missing_entries};
 use super::run_model_loop::StepError;
 use super::step::{Step, priced};
-use crate::context::{self, Fence};
 use crate::error::Error;
-use crate::evidence;
-use crate::reconcile::{self, Cause, WorkspaceFacts};
-use segno_spec::ContextFull;
+use crate::resume::context::message::{self, Cause, WorkspaceFacts};
+use crate::resume::context::{self, Fence};
+use crate::resume::evidence;
 
 /// How often a fresh conversation may take over within one attempt. An agent that fills the context
 /// every time makes no progress.
@@ -288,7 +287,7 @@ impl Runner {
         }
         let words = match plan.strategy {
             Strategy::Handoff if has_transcript => {
-                notes + &reconcile::resume_message(&cause, &workspace_facts, &unanswered, "")
+                notes + &message::resume_message(&cause, &workspace_facts, &unanswered, "")
             }
             Strategy::Native | Strategy::Repaired | Strategy::Restored => {
                 let missing = missing_entries(&entries, own, conversation.record.as_ref());
@@ -298,7 +297,7 @@ impl Runner {
                     history => fence.quote("missing", history),
                 };
                 let words = notes
-                    + &reconcile::resume_message(&cause, &workspace_facts, &unanswered, &quoted);
+                    + &message::resume_message(&cause, &workspace_facts, &unanswered, &quoted);
                 match &self.exchange {
                     // What follows the message is missing in the transcript, so the message may be
                     // missing too.
@@ -310,7 +309,7 @@ impl Runner {
                 }
             }
             Strategy::Summarized | Strategy::Handoff => {
-                let facts = reconcile::describe_facts(&workspace_facts, &unanswered);
+                let facts = message::describe_facts(&workspace_facts, &unanswered);
                 self.fresh_start_prompt(step, &cause, &facts, entries.split_at(past))
                     .await?
             }
@@ -354,7 +353,7 @@ impl Runner {
 }
 
 /// The user's input as a conversation entry.
-pub(crate) fn user_entry(text: &str) -> ConversationItem {
+pub fn user_entry(text: &str) -> ConversationItem {
     let text = text.to_owned();
     ConversationItem::new(ItemContent::User {
         origin: Origin::User,
@@ -396,7 +395,7 @@ fn strategy_failed(error: &agent::Error, entries: u64) -> bool {
 }
 
 /// The part of a usage that is not in the journal yet.
-pub(crate) fn remaining_usage(all: Usage, written: Usage) -> Usage {
+pub fn remaining_usage(all: Usage, written: Usage) -> Usage {
     Usage {
         input_tokens: all.input_tokens.saturating_sub(written.input_tokens),
         output_tokens: all.output_tokens.saturating_sub(written.output_tokens),

@@ -11,18 +11,16 @@ use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
 use segno_core::digest::Digest;
 use segno_core::journal::{Event, ModelReplied, Seq, ToolFinished, ToolStarted};
 use segno_core::model::{Call, Message, Model, Part, Reply, Stop};
-use segno_core::tool::EffectClass;
-use segno_core::tool::{Tool, ToolCall, ToolResult};
+use segno_core::tool::{EffectClass, Tool, ToolCall, ToolResult};
 use segno_core::usage::Usage;
+use segno_spec::Permission;
 
 use super::Runner;
 use super::step::{Step, priced};
 use super::toolset::Toolset;
 use crate::error::Error;
-use crate::journal;
 use crate::note_rules::StepNotes;
-use crate::stop;
-use segno_spec::Permission;
+use crate::{journal, stop};
 
 /// A step that requests tools more often than this makes no progress.
 const MOST_TURNS: u32 = 200;

@@ -19,6 +19,7 @@ use segno_core::store::DiskSpace;
 use segno_core::time::Timestamp;
 use segno_core::tool::EffectClass;
 use segno_core::usage::{Cost, Price, Usage};
+use segno_spec::{Permission, Permissions};
 
 use super::Runner;
 use super::agent_events::RecentConversation;
@@ -32,7 +33,6 @@ use crate::journal;
 use crate::observe::Observer;
 use crate::resume::Replacement;
 use crate::stop::Stop;
-use segno_spec::{Permission, Permissions};
 
 /// A step whose prompt and input are rendered and whose agent is chosen.
 pub(super) struct Step<'a> {
@@ -86,7 +86,7 @@ impl Step<'_> {
 
 /// The digest of everything that an answer depends on. `words` are agent, provider, system prompt
 /// and input; then come the names of the tools and the remembered messages.
-pub(crate) fn digest(words: [&str; 4], tools: &[String], earlier: &[Message]) -> Digest {
+pub fn digest(words: [&str; 4], tools: &[String], earlier: &[Message]) -> Digest {
     let tools = tools.iter().map(String::as_str);
     let earlier = match earlier {
         [] => None,
@@ -456,7 +456,7 @@ impl Listener for UsageListener<'_> {
 }
 
 /// The events that mark steps as unknown that were in flight when a run was lost.
-pub(crate) fn unknown_step_events(state: &State) -> Vec<Event> {
+pub fn unknown_step_events(state: &State) -> Vec<Event> {
     state
         .in_flight()
         .map(|(path, open)| {

@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use segno_core::tool::{EffectClass, Tools};
-use segno_core::tool::{Tool, ToolCall};
+use segno_core::tool::{EffectClass, Tool, ToolCall, Tools};
 
 /// The longest tool name that providers accept.
 const MAX_NAME: usize = 64;

@@ -3,10 +3,9 @@
 //! state, complete, with the hooks of others in them; the command can be repeated; and uninstalling
 //! restores every byte.
 
-use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fmt, fs};
 
 use super::kill::Fault;
 use super::tally::{Counted, run_jobs};

@@ -1,10 +1,9 @@
 //! Runs many trials of any kind in parallel, and counts their results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{fmt, thread};
 
 use segno_core::fault::Point;
 

@@ -5,10 +5,9 @@
 //! the command, repeated, completes the task: no turn is paid for twice, and the workspace is what
 //! an undisturbed run leaves. A repair keeps the original transcript beside the repaired one.
 
-use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fmt, fs};
 
 use segno_core::fault::Point;
 

@@ -33,7 +33,7 @@ pub(super) fn env(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<Env, Er
         snapshots: None,
         worktrees: Arc::new(segno_snapshot::LocalWorktrees),
         remote: None,
-        retention: segno_engine::retention::Retention::default(),
+        retention: segno_engine::env::Retention::default(),
         store,
         clock,
         random: Arc::new(Seeded::new(1)),

@@ -10,8 +10,10 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::id::SessionId;
 use segno_core::journal::Head;
 use segno_core::store::Severity;
-use segno_engine::resume::Options;
-use segno_engine::{Env, Error, StopToken, doctor, history, resume, sessions};
+use segno_engine::{Env, Error, StopToken, history};
+use segno_sessions as sessions;
+use segno_sessions::doctor;
+use segno_sessions::resume::{self, Options};
 
 use super::env::{NoProcesses, env};
 use super::specimen::STEPS;

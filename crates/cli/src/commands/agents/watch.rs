@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use segno_core::ports::{Access, Disk};
 use segno_engine::Env;
-use segno_engine::adopt::{Adopted, Effect, Outcome, Request, adopt};
+use segno_sessions::adopt::{Adopted, Effect, Outcome, Request, adopt};
 use segno_store::LocalDisk;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     })?;
     // Save what a crashed run left behind before anything changes it. `segno doctor --recover` reports the
     // errors that are ignored here.
-    if let Ok((lost, _)) = segno_engine::recover::find_lost(&env).await {
+    if let Ok((lost, _)) = segno_sessions::recover::find_lost(&env).await {
         let _ = crate::commands::doctor::recover::recover_all(&env, &lost, args.json).await;
     }
     let mut watcher = Watcher::new(args, env, home);

@@ -14,9 +14,12 @@ use segno_agents::program::Permissions;
 use segno_core::id::Name;
 use segno_core::session::Kind;
 use segno_core::store::Summary;
-use segno_engine::chat::{self, Audience, ChatAgent, Effect, MAX_MESSAGE_BYTES, NewChat};
-use segno_engine::resume::Options;
-use segno_engine::{Env, Outcome, sessions};
+use segno_engine::error::chat::MAX_MESSAGE_BYTES;
+use segno_engine::steps::chat::Audience;
+use segno_engine::{Env, Outcome};
+use segno_sessions as sessions;
+use segno_sessions::chat::{self, ChatAgent, Effect, NewChat};
+use segno_sessions::resume::Options;
 
 use super::resume::PermissionsArg;
 use super::run::{name, watch_signals, with_auto_cleanup};

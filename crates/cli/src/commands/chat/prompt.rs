@@ -8,9 +8,10 @@ use segno_core::journal::StopMode;
 use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_core::time::format_duration;
-use segno_engine::chat::{self, Audience, Effect, Limits, NewChat};
-use segno_engine::resume::Options;
+use segno_engine::steps::chat::Audience;
 use segno_engine::{Env, Error, Outcome, Stop, StopToken, history};
+use segno_sessions::chat::{self, Effect, Limits, NewChat};
+use segno_sessions::resume::Options;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Chat;

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use segno_core::checkpoint::Trigger;
 use segno_core::id::CheckpointId;
 use segno_core::snapshot::OmittedPath;
-use segno_engine::remote::{self, Pushed};
-use segno_engine::{Error, checkpoint};
+use segno_engine::Error;
+use segno_sessions::checkpoint;
+use segno_sessions::remote::{self, Pushed};
 use serde_json::json;
 
 use super::push::describe_push;

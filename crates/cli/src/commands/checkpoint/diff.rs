@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::snapshot::{self, ChangeKind};
-use segno_engine::checkpoint::notes_diff::Change;
-use segno_engine::{Env, checkpoint};
+use segno_engine::Env;
+use segno_sessions::checkpoint;
+use segno_sessions::checkpoint::notes_diff::Change;
 use serde_json::json;
 
 use crate::context::Context;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use segno_engine::{archive, checkpoint, sessions};
+use segno_sessions as sessions;
+use segno_sessions::{archive, checkpoint};
 use serde_json::json;
 
 use super::{bytes, progress};

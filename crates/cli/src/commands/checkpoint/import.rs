@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use segno_core::snapshot::archive::{ImportMode, Limits};
-use segno_engine::archive::{self, CheckpointOutcome, Imported, Request, SessionOutcome};
+use segno_sessions::archive::{self, CheckpointOutcome, Imported, Request, SessionOutcome};
 use serde_json::json;
 
 use super::{bytes, progress, shape};

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::snapshot::Size;
-use segno_engine::{checkpoint, retention, sessions};
+use segno_engine::retention;
+use segno_sessions as sessions;
+use segno_sessions::checkpoint;
 use serde_json::json;
 
 use super::{bytes, find_session, list_remote, shape};

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use segno_core::announcement::Announcement;
-use segno_engine::{Env, checkpoint, remote};
+use segno_engine::Env;
+use segno_sessions::{checkpoint, remote};
 use serde_json::json;
 
 use super::{bytes, shape};

@@ -18,7 +18,8 @@ use std::sync::Mutex;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::store::Summary;
-use segno_engine::{Env, Error, sessions};
+use segno_engine::{Env, Error};
+use segno_sessions as sessions;
 use serde_json::{Value, json};
 
 use crate::context::{Context, workspace};

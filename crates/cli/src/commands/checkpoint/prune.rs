@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segno_core::checkpoint::Manifest;
-use segno_engine::Env;
-use segno_engine::retention::{self, Retention};
+use segno_engine::env::Retention;
+use segno_engine::{Env, retention};
 use serde_json::json;
 
 use super::shape;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use segno_engine::import::Relation;
-use segno_engine::remote::{self, PulledSession};
+use segno_engine::error::Relation;
+use segno_sessions::remote::{self, PulledSession};
 use serde_json::{Value, json};
 
 use super::{bytes, progress, shape};

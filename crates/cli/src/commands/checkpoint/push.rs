@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use segno_engine::remote::{self, Pushed};
-use segno_engine::{Env, checkpoint};
+use segno_engine::Env;
+use segno_sessions::checkpoint;
+use segno_sessions::remote::{self, Pushed};
 use serde_json::json;
 
 use super::{bytes, find_session, progress, shape};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use segno_engine::checkpoint::{self, Request};
+use segno_sessions::checkpoint::{self, Request};
 use serde_json::json;
 
 use super::{bytes, progress};

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use segno_core::checkpoint::Repository;
-use segno_engine::{checkpoint, sessions};
+use segno_sessions as sessions;
+use segno_sessions::checkpoint;
 use serde_json::json;
 
 use super::{bytes, shape};

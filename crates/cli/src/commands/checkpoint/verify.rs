@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use segno_engine::checkpoint;
+use segno_sessions::checkpoint;
 use serde_json::json;
 
 use super::progress;

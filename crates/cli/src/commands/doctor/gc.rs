@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segno_engine::{Env, remote, retention};
+use segno_engine::{Env, retention};
+use segno_sessions::remote;
 use serde_json::json;
 
 use super::Args;

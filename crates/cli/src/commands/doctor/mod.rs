@@ -6,7 +6,8 @@ pub(crate) mod recover;
 use std::process::ExitCode;
 
 use segno_core::store::Severity;
-use segno_engine::{Env, doctor, remote};
+use segno_engine::Env;
+use segno_sessions::{doctor, remote};
 use serde_json::json;
 
 use crate::context::{Context, Persistence};

@@ -4,8 +4,9 @@
 use std::process::ExitCode;
 
 use segno_core::store::Summary;
-use segno_engine::recover::{self, Recovered};
-use segno_engine::{Env, sessions};
+use segno_engine::Env;
+use segno_sessions as sessions;
+use segno_sessions::recover::{self, Recovered};
 use serde_json::json;
 
 use super::Args;

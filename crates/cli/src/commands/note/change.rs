@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use segno_core::note::{DecisionType, Note, NoteId, Progress, Resolution, Severity, WrittenNote};
 use segno_engine::Env;
-use segno_engine::notes::{self, Change};
+use segno_sessions::notes::{self, Change};
 
 use super::write::word_parser;
 use super::{CommonArgs, append_note, find_session};

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use segno_core::note::NoteKind;
-use segno_engine::{Env, notes};
+use segno_engine::Env;
+use segno_sessions::notes;
 
 use super::find_session;
 use super::row::{Row, rows};

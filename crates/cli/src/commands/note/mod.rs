@@ -12,8 +12,9 @@ use segno_core::id::Name;
 use segno_core::note::Source;
 use segno_core::step::Path;
 use segno_core::store::Summary;
-use segno_engine::notes::{self, Author, Change, Recorded};
-use segno_engine::{Env, sessions};
+use segno_engine::Env;
+use segno_sessions as sessions;
+use segno_sessions::notes::{self, Author, Change, Recorded};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use segno_core::note::NoteId;
-use segno_engine::{Env, notes};
+use segno_engine::Env;
+use segno_sessions::notes;
 
 use super::find_session;
 use super::row::rows;

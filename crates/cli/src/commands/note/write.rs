@@ -1,9 +1,8 @@
 //! The subcommands with which a user writes notes.
 
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use segno_core::note::{self, DecisionType, Note, Phase, Progress, Resolution, Severity};
-use segno_engine::notes::Change;
+use segno_sessions::notes::Change;
 
 use super::CommonArgs;
 

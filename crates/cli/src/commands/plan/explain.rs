@@ -1,9 +1,10 @@
 //! `segno plan --explain`: describes a workflow spec for humans.
 
+use std::time::Duration;
+
 use segno_core::time;
 use segno_spec::{Budgets, Input, Workflow, outline};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 use crate::output::{json_line, stdout_line, text};
 

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use segno_core::checkpoint::Trigger;
 use segno_core::session::Status;
-use segno_engine::archive::names;
-use segno_engine::{archive, checkpoint, lease, sessions};
+use segno_engine::lease;
+use segno_sessions as sessions;
+use segno_sessions::archive::{self, names};
+use segno_sessions::checkpoint;
 use serde_json::json;
 
 use super::export::{Args, already_exists};

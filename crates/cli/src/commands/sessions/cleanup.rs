@@ -6,10 +6,11 @@ use std::time::Duration;
 use segno_core::id::Name;
 use segno_core::ports::Access;
 use segno_core::time::{Timestamp, format_duration};
-use segno_engine::chat::{self, Effect};
-use segno_engine::sessions::{self, ListedSession};
-use segno_engine::trash::{self, Target, TrashItem};
-use segno_engine::{Env, Error, checkpoint};
+use segno_engine::{Env, Error};
+use segno_sessions as sessions;
+use segno_sessions::chat::{self, Effect};
+use segno_sessions::trash::{self, Target, TrashItem};
+use segno_sessions::{ListedSession, checkpoint};
 use serde_json::json;
 
 use super::trash::{deletion_json, destroy, sweep_blobs};

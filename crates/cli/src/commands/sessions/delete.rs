@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use segno_core::id::{Name, SessionId};
-use segno_engine::trash::{self, Target};
 use segno_engine::{Env, Error};
+use segno_sessions::trash::{self, Target};
 use serde_json::json;
 
 use super::confirm;

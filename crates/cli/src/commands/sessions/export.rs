@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use segno_core::ports::{Access, Disk};
 use segno_engine::export::{self, Export};
-use segno_engine::sessions;
+use segno_sessions as sessions;
 use serde_json::json;
 
 use super::bundle;

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use segno_core::bundle;
 use segno_core::id::Name;
-use segno_engine::{Env, Error, import, relocate};
+use segno_engine::{Env, Error};
+use segno_sessions::{import, relocate};
 use serde_json::json;
 
 use super::import_folder;

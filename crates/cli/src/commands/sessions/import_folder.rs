@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use segno_core::session::Status;
 use segno_core::snapshot::archive::Limits;
-use segno_engine::archive::{self, ImportedSession, SessionImport};
 use segno_engine::{Env, lease};
+use segno_sessions::archive::{self, ImportedSession, SessionImport};
 use serde_json::json;
 
 use super::import::Args;

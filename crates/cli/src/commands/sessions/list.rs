@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use segno_core::session::Status;
-use segno_engine::sessions;
+use segno_sessions as sessions;
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};

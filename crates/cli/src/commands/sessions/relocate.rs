@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use segno_engine::relocate::{self, Relocated};
-use segno_engine::sessions;
+use segno_sessions as sessions;
+use segno_sessions::relocate::{self, Relocated};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use segno_core::id::Name;
-use segno_engine::trash;
+use segno_sessions::trash;
 use serde_json::json;
 
 use crate::commands::run::name;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segno_core::time::{Timestamp, format_duration};
-use segno_engine::trash::{self, Sweep, TrashItem};
 use segno_engine::{Env, Error};
+use segno_sessions::trash::{self, Sweep, TrashItem};
 use serde_json::{Value, json};
 
 use super::confirm;

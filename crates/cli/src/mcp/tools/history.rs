@@ -1,7 +1,7 @@
 //! MCP tools that read and search the history of a session.
 
-use segno_engine::details::{self, Category, Cursor};
-use segno_engine::search::{self, Match, Query};
+use segno_sessions::details::{self, Category, Cursor};
+use segno_sessions::search::{self, Match, Query};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

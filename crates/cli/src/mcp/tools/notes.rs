@@ -6,7 +6,7 @@ use segno_core::note::{
     Decision, DecisionType, ErrorNote, Feedback, Note, NoteId, Phase, Progress, Resolution,
     Severity, Tests, Todo, WrittenNote,
 };
-use segno_engine::notes::{self, Change, Recorded};
+use segno_sessions::notes::{self, Change, Recorded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

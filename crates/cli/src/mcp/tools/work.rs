@@ -2,7 +2,8 @@
 
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::StopMode;
-use segno_engine::{checkpoint, history, lease, notes, pause};
+use segno_engine::{history, lease};
+use segno_sessions::{checkpoint, notes, pause};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

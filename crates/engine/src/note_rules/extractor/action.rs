@@ -1,13 +1,13 @@
 //! What a tool call does, independent of the vendor and in bounded size.
 
+use segno_core::note::{MAX_ITEMS, Todo};
+use segno_core::tool::ToolCall;
 use serde_json::Value;
 
 use super::output::cut;
 use super::runner::{Runner, View};
 use super::shell::{self, Simple, Then};
 use super::todo::{self, Change};
-use segno_core::note::{MAX_ITEMS, Todo};
-use segno_core::tool::ToolCall;
 
 /// The maximum length of a subject, command or path.
 const SUBJECT: usize = 300;

@@ -14,17 +14,17 @@ mod todo;
 
 use std::collections::VecDeque;
 
-use action::{Action, Shell, Status};
-use open_error::OpenErrors;
-use runner::{Runner, Verdict, View};
-use todo::Tasks;
-
 use segno_core::conversation::{
     Answer, AssistantPart, Branch, ConversationItem, ItemContent, Outcome, Thread, plain_text,
 };
 use segno_core::handoff::Handoff;
 use segno_core::note::{Files, Note, Phase, Source, Tests, Todo, Todos, WrittenNote};
 use segno_core::tool::ToolCall;
+
+use action::{Action, Shell, Status};
+use open_error::OpenErrors;
+use runner::{Runner, Verdict, View};
+use todo::Tasks;
 
 /// How many calls may be without a result at a time.
 const OPEN: usize = 200;

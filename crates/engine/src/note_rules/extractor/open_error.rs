@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::output::{cut, error_excerpt};
 use segno_core::handoff::{Handoff, NoteContent};
 use segno_core::note::{ErrorNote, Resolution, Source};
+
+use super::output::{cut, error_excerpt};
 
 /// How many errors are tracked at a time.
 const MAX_ERRORS: usize = 100;

@@ -1,12 +1,12 @@
 use proptest::prelude::*;
-use serde_json::{Value, json};
-
-use super::*;
 use segno_core::conversation::Part;
 use segno_core::journal::{NotesWritten, Seq};
 use segno_core::note::{MAX_ITEMS, MAX_TEXT, Progress, Resolution};
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
+use serde_json::{Value, json};
+
+use super::*;
 
 fn call(id: &str, name: &str, input: Value) -> ConversationItem {
     ConversationItem::new(ItemContent::Assistant {

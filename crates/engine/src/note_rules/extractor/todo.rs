@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use segno_core::note::{MAX_ITEMS, Progress, Todo, Todos};
+use serde_json::Value;
 
 use super::output::cut;
 

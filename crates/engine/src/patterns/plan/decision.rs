@@ -10,7 +10,7 @@ pub(super) const YES_NO_OR_PLAN: &str =
     r"(?i)^\s*(y|yes|approved?|n|no|reject(ed)?)\b|(?m-i:^\s*([-*+]|[0-9]+[.)]) +\[[ xX]?\])";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub enum Decision {
     Approve,
     /// With the reason.
     Reject(String),
@@ -21,7 +21,7 @@ pub(crate) enum Decision {
 }
 
 /// Parses an answer.
-pub(crate) fn parse_decision(answer: &str) -> Decision {
+pub fn parse_decision(answer: &str) -> Decision {
     let answer = answer.trim();
     let end = answer.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
     let (word, rest) = answer.split_at(end.unwrap_or(answer.len()));

@@ -2,6 +2,8 @@
 
 use segno_core::agent::AccessMode;
 use segno_core::step::Path;
+use segno_spec::checklist::{self, Checklist};
+use segno_spec::{Approve, HumanQuestion, Plan};
 
 use super::decision::{Decision, YES_NO_OR_PLAN, parse_decision};
 use super::{draft_path, prompts};
@@ -9,11 +11,9 @@ use crate::error::Error;
 use crate::patterns::structured_output::{StructuredQuestion, Wording, ask_structured};
 use crate::scope::TemplateValue;
 use crate::steps::Runner;
-use segno_spec::checklist::{self, Checklist};
-use segno_spec::{Approve, HumanQuestion, Plan};
 
 /// How often a valid plan is asked for.
-pub(crate) const MAX_DRAFTS: u32 = 3;
+pub const MAX_DRAFTS: u32 = 3;
 
 /// The rejected plan, and why it must be redone.
 struct Objection {

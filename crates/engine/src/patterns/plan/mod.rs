@@ -14,19 +14,20 @@ mod review;
 mod task;
 
 use segno_core::step::Path;
+use segno_spec::checklist::Checklist;
+use segno_spec::{Goal, Pattern, Plan};
 
 use super::Ending;
 use crate::answers::Source;
 use crate::error::Error;
 use crate::scope::TemplateValue;
 use crate::steps::Runner;
-use segno_spec::checklist::Checklist;
-use segno_spec::{Goal, Pattern, Plan};
 
-pub(crate) use decision::{Decision, parse_decision};
-pub(crate) use draft::MAX_DRAFTS;
-pub(crate) use repository::{TaskCommit, parse_commit};
-pub(crate) use review::parse_review;
+pub use decision::{Decision, parse_decision};
+pub use draft::MAX_DRAFTS;
+pub(super) use repository::TaskCommit;
+pub use repository::parse_commit;
+pub use review::parse_review;
 
 pub(super) async fn run(runner: &Runner, plan: &Plan) -> Result<Ending, Error> {
     if plan.goal == Goal::Plan {
@@ -96,18 +97,18 @@ fn ending(runner: &Runner, list: &Checklist, done: &[(usize, TaskCommit)]) -> En
 
 /// Whether a step is a git step: it checks whether it already took effect before it runs again, so
 /// its unknown outcome needs no decision.
-pub(crate) fn is_git_step(pattern: &Pattern, path: &Path) -> bool {
+pub fn is_git_step(pattern: &Pattern, path: &Path) -> bool {
     let path = path.as_str();
     let commit = path.starts_with("tasks/") && path.ends_with("/commit");
     matches!(pattern, Pattern::Plan(_)) && (path == "begin" || commit)
 }
 
 /// The path of the n-th draft of the plan.
-pub(crate) fn draft_path(n: u32) -> Path {
+pub fn draft_path(n: u32) -> Path {
     Path::root("plan").join(n)
 }
 
 /// The path of a task.
-pub(crate) fn task_path(id: &str) -> Path {
+pub fn task_path(id: &str) -> Path {
     task::path_of(id)
 }

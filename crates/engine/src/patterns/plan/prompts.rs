@@ -8,7 +8,7 @@ use segno_core::step::Path;
 
 use super::review::Review;
 use super::task::Job;
-use crate::context::Fence;
+use crate::resume::context::Fence;
 use crate::steps::Runner;
 
 /// How many characters of the issue each task shows.

@@ -2,20 +2,20 @@
 
 use segno_core::step::Path;
 use segno_core::worktree::{Error as GitError, NewWorktree, RepositoryInfo};
+use segno_spec::{Plan, Worktree};
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::steps::Runner;
-use segno_spec::{Plan, Worktree};
 
 /// The outcome of a task: its commit, if there was anything to commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TaskCommit {
-    pub(crate) commit: Option<String>,
+pub struct TaskCommit {
+    pub commit: Option<String>,
 }
 
 /// Parses the answer of a git step.
-pub(crate) fn parse_commit(text: &str) -> TaskCommit {
+pub fn parse_commit(text: &str) -> TaskCommit {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     TaskCommit {
         commit: value["commit"].as_str().map(str::to_owned),

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use crate::patterns::structured_output::find_json;
+use crate::steps::json_answer::find_json;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Review {
+pub struct Review {
     /// Whether the task may be committed as it is.
-    pub(crate) approved: bool,
-    pub(crate) severity: String,
+    pub approved: bool,
+    pub severity: String,
     /// What must change.
-    pub(crate) comments: Vec<String>,
+    pub comments: Vec<String>,
 }
 
 const SEVERITIES: [&str; 4] = ["none", "minor", "major", "critical"];
@@ -18,7 +18,7 @@ const SEVERITIES: [&str; 4] = ["none", "minor", "major", "critical"];
 pub(super) const SHAPE: &str = "Answer with JSON: {\"approved\": <true or false>, \"severity\": \"none\" | \"minor\" | \"major\" | \"critical\", \"comments\": [\"<what must change, and where>\"]}.";
 
 /// Parses the review in an answer.
-pub(crate) fn parse_review(text: &str) -> Result<Review, String> {
+pub fn parse_review(text: &str) -> Result<Review, String> {
     let found = find_json(text, |value| value.get("approved").is_some());
     let found = found.ok_or("it has no {\"approved\": …}")?;
     let Value::Bool(approved) = found["approved"] else {

@@ -3,6 +3,8 @@
 use segno_core::agent::AccessMode;
 use segno_core::step::Path;
 use segno_core::worktree::{CommitOutcome as Committed, CommitRequest};
+use segno_spec::checklist::{Checklist, Task};
+use segno_spec::{Approve, Plan};
 use serde_json::json;
 
 use super::decision::{Decision, YES_OR_NO, parse_decision};
@@ -15,8 +17,6 @@ use crate::error::Error;
 use crate::patterns::structured_output::{StructuredQuestion, Wording, ask_structured};
 use crate::scope::Scope;
 use crate::steps::{Input, Question, Runner};
-use segno_spec::checklist::{Checklist, Task};
-use segno_spec::{Approve, Plan};
 
 /// How many bytes of the diff a reviewer sees.
 const REVIEW_DIFF_BYTES: usize = 128 * 1024;

@@ -7,7 +7,8 @@ use std::time::Instant;
 use segno_core::journal::{Event, JournalEvent};
 use segno_core::state::State;
 use segno_core::store::{Batch, CachedState, Journal, Sessions};
-use segno_engine::{Env, doctor, history};
+use segno_engine::{Env, history};
+use segno_sessions::doctor;
 use segno_testkit::journal::{JournalBuilder, step_finished, step_started};
 use segno_testkit::sandbox::Sandbox;
 

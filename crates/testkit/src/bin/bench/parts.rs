@@ -28,7 +28,7 @@ pub(crate) fn env(store: Sqlite) -> Env {
         snapshots: None,
         worktrees: Arc::new(segno_snapshot::LocalWorktrees),
         remote: None,
-        retention: segno_engine::retention::Retention::default(),
+        retention: segno_engine::env::Retention::default(),
         store: Arc::new(store),
         clock: Arc::new(SystemClock(Instant::now())),
         random: Arc::new(Seeded::new(7)),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use segno_engine::resume_context;
+use segno_sessions::resume_context;
 use segno_testkit::sandbox::Sandbox;
 
 use crate::disk::Disk;

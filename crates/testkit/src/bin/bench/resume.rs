@@ -7,10 +7,9 @@ use std::time::Instant;
 use segno_testkit::sandbox::Sandbox;
 use serde_json::Value;
 
-use crate::chain;
 use crate::disk::Disk;
 use crate::figures::{Bar, Row, Samples, Table, millis};
-use crate::{Plan, log_progress};
+use crate::{Plan, chain, log_progress};
 
 const STEPS: usize = 1000;
 

@@ -15,9 +15,10 @@ mod scenes;
 
 use std::path::{Path, PathBuf};
 
-use neutralizer::Neutralizer;
 use segno_testkit::programs::Program;
 use serde_json::Value;
+
+use neutralizer::Neutralizer;
 
 /// The size limit of a golden file, in bytes.
 const LIMIT: usize = 60_000;

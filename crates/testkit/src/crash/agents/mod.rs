@@ -32,9 +32,8 @@ mod scene;
 mod strike;
 mod trial;
 
+pub use super::tally::{Tally, explain};
 pub use plan::{strikes, strikes_again};
 pub use scene::{Run, StepFixture};
 pub use strike::{Again, Strike, StrikeSignal, StrikeTime, Victim};
 pub use trial::{Outcome, RESUMES, attempt, attempt_all};
-
-pub use super::tally::{Tally, explain};

@@ -23,9 +23,8 @@ mod plan;
 mod tree;
 mod trial;
 
+pub use super::tally::{Tally, explain};
 pub use fixture::Fixture;
 pub use operation::{Operation, Trial};
 pub use plan::{at_points, at_syscalls, count_visits, on_full_disks};
 pub use trial::{Outcome, attempt, attempt_all};
-
-pub use super::tally::{Tally, explain};

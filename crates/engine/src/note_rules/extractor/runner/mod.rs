@@ -10,9 +10,10 @@ mod nextest;
 mod pytest;
 mod vitest;
 
+use segno_core::note::MAX_ITEMS;
+
 use super::output::cut;
 use super::shell::Simple;
-use segno_core::note::MAX_ITEMS;
 
 /// How many summary lines are stored, and how long each may be.
 const LINES: usize = 3;

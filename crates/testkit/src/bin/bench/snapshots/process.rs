@@ -1,10 +1,9 @@
 //! Runs programs and measures their time from start to end, and their peak memory.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::figures::millis;
 

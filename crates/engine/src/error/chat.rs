@@ -1,0 +1,82 @@
+//! Errors of a chat before a message is sent.
+
+use std::path::{Path, PathBuf};
+
+use segno_core::error::{Diagnose, Kind};
+use segno_core::id::Name;
+use segno_core::session::Kind as Sort;
+
+/// The longest message, in bytes.
+pub const MAX_MESSAGE_BYTES: u64 = 1 << 20;
+
+/// Why a message was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No agent was named.
+    #[error("no agent is set for the chat")]
+    NoAgent,
+    /// The named agent is unknown.
+    #[error("unknown agent `{agent}`{}", among(.place.as_deref(), .known))]
+    UnknownAgent {
+        agent: String,
+        /// The spec, if one names the agents.
+        place: Option<PathBuf>,
+        /// The agents of the spec.
+        known: Vec<String>,
+    },
+    /// The spec has several agents, and none was named.
+    #[error("{} has several agents: {}", .place.display(), .agents.join(", "))]
+    AmbiguousAgent { place: PathBuf, agents: Vec<String> },
+    #[error("the message is empty")]
+    Empty,
+    #[error("the message has {bytes} bytes; the limit is {}", MAX_MESSAGE_BYTES)]
+    TooLong { bytes: u64 },
+    /// The session is no chat.
+    #[error("session `{name}` is not a chat; its kind is {kind}")]
+    NotAChat { name: Name, kind: Sort },
+    /// There is no chat to resume.
+    #[error("no chat in {} can be resumed", .workspace.display())]
+    NoChatHere { workspace: PathBuf },
+}
+
+fn among(place: Option<&Path>, agents: &[String]) -> String {
+    place.map_or(String::new(), |place| {
+        format!(" in {}; it has {}", place.display(), agents.join(", "))
+    })
+}
+
+impl Diagnose for Error {
+    fn kind(&self) -> Kind {
+        match self {
+            Error::NoChatHere { .. } => Kind::NotFound,
+            _ => Kind::Invalid,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Error::NoAgent => "R0140",
+            Error::UnknownAgent { .. } | Error::AmbiguousAgent { .. } => "R0141",
+            Error::Empty => "R0142",
+            Error::TooLong { .. } => "R0143",
+            Error::NotAChat { .. } => "R0144",
+            Error::NoChatHere { .. } => "R0145",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::NoAgent => "use `--agent claude`, `--agent codex`, or `--spec FILE` with your own agents; set `agent` or `spec` in section `[chat]` of config.toml for a default".into(),
+            Error::UnknownAgent { known, .. } if known.is_empty() => {
+                "`--agent claude` and `--agent codex` need no spec; define other agents in one and use `--spec FILE`".into()
+            }
+            Error::UnknownAgent { .. } | Error::AmbiguousAgent { .. } => "choose one with `--agent NAME`".into(),
+            Error::Empty => "write a message: `segno chat \"...\"`".into(),
+            Error::TooLong { .. } => "put the text into a file in this folder, and refer to the file".into(),
+            Error::NotAChat { name, .. } => format!("`segno resume {name}` continues it"),
+            Error::NoChatHere { .. } => {
+                "`segno sessions list --all` also lists the chats of other folders and expired ones".into()
+            }
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! Verifies all stored data and names what is damaged.
+
+use std::collections::BTreeSet;
+
+use segno_core::digest::Digest;
+use segno_core::id::SessionId;
+use segno_core::journal::{Head, Text};
+use segno_core::state::State;
+use segno_core::store::{Finding, Severity, Summary};
+use segno_engine::{Env, Error, history};
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    pub sessions: u64,
+    pub events: u64,
+    pub blobs: u64,
+    /// The problems.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Whether anything was lost or cannot be trusted.
+    pub fn is_damaged(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Damage)
+    }
+}
+
+/// Verifies everything. Calls `progress` with the number of finished sessions, and of all sessions.
+pub async fn verify(env: &Env, mut progress: impl FnMut(usize, usize)) -> Result<Report, Error> {
+    let mut report = Report {
+        findings: env.store.examine().await?,
+        ..Report::default()
+    };
+    let mut found = env.store.list().await?;
+    // Sessions in the trash can be restored, so they must be undamaged, too.
+    for discarded in env.store.list_trash().await?.into_iter().flatten() {
+        found.push(match env.store.summary(discarded.session).await {
+            Ok(summary) => Ok(Summary {
+                name: discarded.shown_name(),
+                ..summary
+            }),
+            Err(error) => Err(error),
+        });
+    }
+    let (total, mut referred) = (found.len(), BTreeSet::new());
+    for (done, summary) in found.into_iter().enumerate() {
+        progress(done, total);
+        match summary {
+            Ok(summary) => {
+                report.sessions += 1;
+                if let Err(error) = verify_session(env, &summary, &mut report, &mut referred).await
+                {
+                    report.damage(
+                        Some(summary.id),
+                        format!("session {}", summary.name),
+                        error.to_string(),
+                    );
+                }
+            }
+            Err(error) => report.damage(None, "a session".into(), error.to_string()),
+        }
+    }
+    let kept: BTreeSet<Digest> = env.store.digests().await?.into_iter().collect();
+    report.blobs = kept.len() as u64;
+    let unused: Vec<Digest> = kept.difference(&referred).copied().collect();
+    for blob in &unused {
+        if let Err(error) = env.store.get(*blob).await {
+            report.damage(None, format!("blob {}", blob.short()), error.to_string());
+        }
+    }
+    // References are only known if every journal could be read.
+    if !unused.is_empty() && !report.is_damaged() {
+        report.findings.push(Finding {
+            session: None,
+            object: "blobs/".into(),
+            problem: format!(
+                "{} of {} are not referenced by any session",
+                unused.len(),
+                kept.len()
+            ),
+            severity: Severity::Notice,
+        });
+    }
+    report.findings.sort();
+    report.findings.dedup();
+    Ok(report)
+}
+
+async fn verify_session(
+    env: &Env,
+    summary: &Summary,
+    report: &mut Report,
+    referred: &mut BTreeSet<Digest>,
+) -> Result<(), Error> {
+    let (session, status) = (summary.id, summary.status);
+    let mut state = State::empty(session);
+    let mut blobs = Vec::new();
+    history::read_events(env, session, Head::genesis(session), |entry| {
+        report.events += 1;
+        if let Some(Text::Blob { blob, bytes }) = entry.event.text() {
+            blobs.push((*blob, *bytes, entry.seq));
+        }
+        state
+            .apply(&entry)
+            .map_err(|illegal| Error::InvalidJournal {
+                session,
+                reason: illegal.to_string(),
+            })
+    })
+    .await?;
+    for (blob, bytes, seq) in blobs {
+        referred.insert(blob);
+        match env.store.get(blob).await {
+            Ok(found) if found.len() as u64 == bytes => {}
+            Ok(found) => report.damage(
+                Some(session),
+                format!("the text of event {seq}"),
+                format!("has {} bytes instead of {bytes}", found.len()),
+            ),
+            Err(error) => report.damage(
+                Some(session),
+                format!("the text of event {seq}"),
+                error.to_string(),
+            ),
+        }
+    }
+    if state.status != status {
+        report.damage(
+            Some(session),
+            "its database row".into(),
+            format!("has status {status}; the journal has {}", state.status),
+        );
+    }
+    let workspace = state.created.as_ref().map(|created| &created.workspace);
+    if workspace != Some(&summary.workspace) {
+        report.damage(
+            Some(session),
+            "its database row".into(),
+            format!(
+                "has workspace {}; the journal has {}",
+                summary.workspace,
+                workspace.map_or("nothing", String::as_str)
+            ),
+        );
+    }
+    if let Some(folded) = env.store.cached_state(session).await?
+        && folded.version == State::VERSION
+        && folded.head == state.head
+        && serde_json::from_str(&folded.body).ok().as_ref() != Some(&state)
+    {
+        report.damage(
+            Some(session),
+            "its cached state".into(),
+            "does not match its journal".into(),
+        );
+    }
+    Ok(())
+}
+
+impl Report {
+    fn damage(&mut self, session: Option<SessionId>, object: String, problem: String) {
+        self.findings.push(Finding {
+            session,
+            object,
+            problem,
+            severity: Severity::Damage,
+        });
+    }
+}

@@ -1,0 +1,35 @@
+//! The use cases around runs, with the names that users know: start, resume, list, show, fork,
+//! export, import, cancel.
+//!
+//! A use case reads or changes a session between its runs, or prepares a run and hands it to
+//! [`segno_engine::run`].
+
+pub mod adopt;
+pub mod answer;
+pub mod archive;
+pub mod cancel;
+pub mod chat;
+pub mod checkpoint;
+pub mod conversations;
+pub mod details;
+pub mod doctor;
+pub mod fork;
+pub mod import;
+mod listing;
+mod messages;
+mod next_run;
+pub mod notes;
+pub mod pause;
+pub mod recover;
+pub mod relocate;
+pub mod remote;
+pub mod resume;
+pub mod resume_context;
+pub mod search;
+mod show;
+pub mod start;
+pub mod trash;
+pub mod work;
+
+pub use listing::{ListedSession, find, list, newest_in, outdated, suspensions};
+pub use show::{SessionDetails, StepDetails, StepStatus, show};

@@ -1,0 +1,197 @@
+//! Lists and finds sessions.
+
+use std::collections::HashMap;
+use std::path::Path as Folder;
+use std::time::Duration;
+
+use segno_core::error::{Diagnose, Kind as ErrorKind};
+use segno_core::id::{self, Name, SessionId, Unresolved};
+use segno_core::journal::Suspension;
+use segno_core::lease::Lease;
+use segno_core::session::Status;
+use segno_core::step::Path;
+use segno_core::store::{Error as StoreError, Summary, TrashedSession};
+use segno_engine::{Env, Error, history, lease};
+
+#[derive(Debug, Clone)]
+pub struct ListedSession {
+    pub summary: Summary,
+    pub lease: Lease,
+    /// The status, given whether the owner of the lease is alive.
+    pub status: Status,
+}
+
+/// All sessions, newest first, and the errors of unreadable ones.
+pub async fn list(env: &Env) -> Result<(Vec<ListedSession>, Vec<StoreError>), Error> {
+    let (mut listed, mut damaged) = (Vec::new(), Vec::new());
+    for found in env.store.list().await? {
+        match found {
+            Ok(summary) => match env.store.lease(summary.id).await {
+                Ok(lease) => listed.push(ListedSession {
+                    status: lease::effective_status(env, &summary, &lease),
+                    summary,
+                    lease,
+                }),
+                Err(error) => damaged.push(error),
+            },
+            Err(error) => damaged.push(error),
+        }
+    }
+    Ok((listed, damaged))
+}
+
+/// The sessions of a list in which all work waits for the end of a rate limit. Skips unreadable
+/// sessions.
+pub async fn suspensions(
+    env: &Env,
+    listed: &[ListedSession],
+) -> HashMap<SessionId, (Path, Suspension)> {
+    let now = env.clock.now();
+    let mut found = HashMap::new();
+    for listed in listed.iter().filter(|listed| listed.status.is_resumable()) {
+        let session = listed.summary.id;
+        let Ok(state) = history::load_state(env, session).await else {
+            continue;
+        };
+        if let Some((path, suspension)) = state.suspended(now) {
+            found.insert(session, (path.clone(), suspension));
+        }
+    }
+    found
+}
+
+/// The newest session with this workspace. Skips unreadable sessions.
+pub async fn newest_in(env: &Env, folder: &Folder) -> Result<Option<Summary>, Error> {
+    let mut readable = env.store.list().await?.into_iter().flatten();
+    Ok(readable.find(|summary| Folder::new(&summary.workspace) == folder))
+}
+
+/// Resolves a session reference: an id, a name, or the beginning of either.
+pub async fn find(env: &Env, reference: &str) -> Result<Summary, Error> {
+    if let Some(discarded) = in_trash(env, reference).await? {
+        return Err(discarded);
+    }
+    if let Ok(session) = reference.parse::<SessionId>() {
+        return match env.store.summary(session).await {
+            Err(StoreError::NoSession(_)) => Err(Error::NoSuchSession {
+                reference: reference.to_owned(),
+            }),
+            other => Ok(other?),
+        };
+    }
+    let (mut all, mut damaged) = (Vec::new(), Vec::new());
+    for found in env.store.list().await? {
+        match found {
+            Ok(summary) => all.push(summary),
+            Err(error) => damaged.push(error),
+        }
+    }
+    let names: Vec<(SessionId, Name)> = all
+        .iter()
+        .map(|summary| (summary.id, summary.name.clone()))
+        .collect();
+    let resolved = id::resolve(reference, &names);
+    // The name of a damaged session is unknown. Unless the reference matches another name exactly,
+    // the damaged session may be meant, so its error is returned.
+    let certain = resolved
+        .as_ref()
+        .is_ok_and(|(_, name)| name.as_str() == reference);
+    if let Some(error) = damaged.pop()
+        && !certain
+    {
+        return Err(error.into());
+    }
+    match resolved {
+        Ok((session, _)) => Ok(all
+            .into_iter()
+            .find(|summary| summary.id == session)
+            .expect("it was just found")),
+        Err(Unresolved::Unknown) => Err(Error::NoSuchSession {
+            reference: reference.to_owned(),
+        }),
+        Err(Unresolved::Ambiguous(candidates)) => Err(Error::Ambiguous {
+            reference: reference.to_owned(),
+            candidates,
+        }),
+    }
+}
+
+/// `Error::InTrash`, if the session with this whole id or name is in the trash and no other session
+/// has the name.
+async fn in_trash(env: &Env, reference: &str) -> Result<Option<Error>, Error> {
+    let id = reference.parse::<SessionId>().ok();
+    let means = |found: &TrashedSession| {
+        id == Some(found.session)
+            || found
+                .name
+                .as_ref()
+                .is_some_and(|name| name.as_str() == reference)
+    };
+    let trashed = match env.store.list_trash().await {
+        // An unreadable trash does not prevent finding readable sessions.
+        Err(error) if error.kind() == ErrorKind::Damaged => return Ok(None),
+        other => other?,
+    };
+    let Some(found) = trashed.into_iter().flatten().find(means) else {
+        return Ok(None);
+    };
+    let named = |listed: &Result<Summary, StoreError>| {
+        listed
+            .as_ref()
+            .is_ok_and(|listed| listed.name.as_str() == reference)
+    };
+    if id.is_none() && env.store.list().await?.iter().any(named) {
+        return Ok(None);
+    }
+    Ok(Some(Error::InTrash {
+        session: found.session,
+        name: found.shown_name(),
+    }))
+}
+
+/// The sessions that are old enough to delete: unchanged for `age`, and no run holds them.
+/// Completed sessions stay with `keep_completed`. Resumable sessions stay unless `unfinished` is
+/// set.
+pub async fn outdated(
+    env: &Env,
+    age: Duration,
+    keep_completed: bool,
+    unfinished: bool,
+) -> Result<Vec<ListedSession>, Error> {
+    let now = env.clock.now();
+    let (listed, _) = list(env).await?;
+    let goes = |listed: &ListedSession| {
+        let status = listed.status;
+        let chosen = match status {
+            Status::Completed => !keep_completed,
+            Status::Running | Status::Waiting => false,
+            Status::Expired => true,
+            other => other.is_final() || unfinished,
+        };
+        chosen && now.since(listed.summary.updated_at) >= age
+    };
+    Ok(listed.into_iter().filter(goes).collect())
+}
+
+/// The resumable sessions of a workspace that have no active run, least recently updated first. A
+/// damaged session is an error: it may be the one that the user means, and starting over costs
+/// money.
+pub(crate) async fn resumable_sessions(
+    env: &Env,
+    workspace: &Folder,
+) -> Result<Vec<Summary>, Error> {
+    let mut found = Vec::new();
+    for summary in env.store.list().await? {
+        let summary = summary?;
+        let open = summary.status.is_resumable() && !summary.status.is_archived();
+        if Folder::new(&summary.workspace) != workspace || !open {
+            continue;
+        }
+        let lease = env.store.lease(summary.id).await?;
+        if lease::effective_status(env, &summary, &lease) != Status::Running {
+            found.push(summary);
+        }
+    }
+    found.sort_by_key(|summary| (summary.updated_at, summary.id));
+    Ok(found)
+}

@@ -1,0 +1,423 @@
+//! Prepares the next run of a session under its lease.
+//!
+//! [`prepare`] rebuilds state and finished steps from the verified journal, chooses the spec (the
+//! edited file or the recorded copy), checks the workspace for drift and applies the user's
+//! overrides. It refuses before anything is written, so that a refused resume leaves nothing behind
+//! but a run number.
+
+use std::path::{Path, PathBuf};
+
+use segno_core::digest::Digest;
+use segno_core::id::SessionId;
+use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
+use segno_core::resume::Strategy;
+use segno_core::state::{AttemptStatus, OpenStep, State};
+use segno_core::step;
+use segno_core::store::Summary;
+use segno_core::time::format_duration;
+use segno_engine::history::{self, recorded_spec};
+use segno_engine::resume::drift::{self, OnDrift};
+use segno_engine::resume::{Replacement, ResumeOverrides, strategies_above};
+use segno_engine::run::RunStart;
+use segno_engine::steps::{self, Agents};
+use segno_engine::{AgentDriver, Env, Error, Observer, journal, patterns, workspace};
+use segno_spec as spec;
+use segno_spec::{Agent, Change, Provider, StepChange, Workflow};
+use tokio::task::JoinHandle;
+
+use crate::start::read_spec;
+
+/// What the user asks for.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What to do if the spec was edited.
+    pub on_change: OnChange,
+    /// What to do about steps with unknown outcome; by default the spec decides.
+    pub in_flight: Option<InFlight>,
+    /// What to do if others changed the workspace.
+    pub on_drift: OnDrift,
+    /// Who continues the unfinished steps instead of the agent that started them: an agent of the
+    /// spec, or a CLI agent.
+    pub agent: Option<String>,
+    /// The best resume strategy that is allowed.
+    pub strategy: Option<Strategy>,
+    /// An additional message to the agent.
+    pub message: Option<String>,
+    /// What to do about rate limits; by default the spec decides.
+    pub on_limit: Option<OnLimit>,
+}
+
+/// What to do about rate limits whose end the provider announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLimit {
+    /// As the spec says, but without waiting for the rest of an earlier run's wait.
+    RetryNow,
+    /// Wait, whatever the spec says.
+    Wait,
+    /// Pause, whatever the spec says.
+    Pause,
+}
+
+/// The provider of a replacement: an agent of the spec, or a CLI agent, by name.
+pub(crate) fn replacement_provider(workflow: &Workflow, name: &str) -> Result<Provider, Error> {
+    let program = || {
+        let name = if name == "claude" {
+            "claude-code"
+        } else {
+            name
+        };
+        let program = name.parse().map_err(|_| Error::NoSuchAgent {
+            agent: name.to_owned(),
+            reason: "it is neither an agent of the spec nor a CLI agent".to_owned(),
+        })?;
+        Ok::<_, Error>(Provider::Program {
+            program,
+            model: None,
+        })
+    };
+    let own = workflow.agents.get(name);
+    own.map_or_else(program, |agent| Ok(agent.provider.clone()))
+}
+
+/// Refuses a session whose status cannot be resumed.
+pub(crate) fn check_resumable(summary: &Summary) -> Result<(), Error> {
+    if summary.status.is_resumable() {
+        return Ok(());
+    }
+    Err(Error::SessionEnded {
+        session: summary.id,
+        name: summary.name.clone(),
+        status: summary.status,
+    })
+}
+
+/// Prepares the next run under the acquired lease: state, spec, agents and overrides. Writes no
+/// events.
+pub(crate) async fn prepare(
+    env: &Env,
+    summary: &Summary,
+    run: segno_core::journal::Run,
+    options: Options,
+    observer: &dyn Observer,
+) -> Result<(Env, RunStart), Error> {
+    let session = summary.id;
+    let spec_file = start_reading_spec(env, session).await?;
+    let (state, finished) = history::load_verified(env, session).await?;
+    // Checked again under the lease: the session may have ended in between.
+    check_resumable(&Summary {
+        status: state.status,
+        ..summary.clone()
+    })?;
+    let mut spec = match spec_file {
+        Some(spec_file) => {
+            let spec_file = spec_file.finish(env, &state).await;
+            choose_spec(env, summary, &state, spec_file, options.on_change, observer).await?
+        }
+        None => ChosenSpec {
+            workflow: recorded_spec(env, session, &state).await?,
+            event: None,
+        },
+    };
+    let policy = options.in_flight.unwrap_or(spec.workflow.in_flight);
+    let unknown: Vec<step::Path> = state
+        .open_steps
+        .iter()
+        .filter(|(_, open)| {
+            matches!(
+                open.status,
+                AttemptStatus::InFlight | AttemptStatus::Unknown
+            )
+        })
+        .filter(|(path, _)| !patterns::is_git_step(&spec.workflow.pattern, path))
+        .map(|(path, _)| path.clone())
+        .collect();
+    if policy == InFlight::Stop && !unknown.is_empty() {
+        return Err(Error::UnknownOutcome {
+            name: summary.name.clone(),
+            steps: unknown,
+        });
+    }
+    let created = state
+        .created
+        .as_ref()
+        .expect("an opened session has a creation event");
+    check_workspace_exists(summary, &spec.workflow, &created.workspace)?;
+    let spec_path = Path::new(&created.spec_path);
+    let notice = |message: &str| observer.notice(message);
+    let (env, secrets) = env.for_workflow(&spec.workflow, spec_path, &notice);
+    let workspace = Path::new(&created.workspace);
+    let preparing = Agents::prepare(
+        &env,
+        &spec.workflow,
+        &secrets,
+        spec_path,
+        workspace,
+        observer,
+    );
+    let agents = preparing.await?;
+    if options.on_drift != OnDrift::Accept && state.workspace_status.is_some() {
+        let status = workspace::workspace_status(&env, workspace, None).await;
+        let drift = drift::since_last_run(&state, &status).unwrap_or_default();
+        if !drift.is_empty() && options.on_drift == OnDrift::Refuse {
+            return Err(Error::WorkspaceDrifted {
+                name: summary.name.clone(),
+                drift,
+            });
+        }
+        if !drift.is_empty() {
+            observer.notice(&format!(
+                "the workspace changed since this session last ran: {}",
+                drift.join("; ")
+            ));
+        }
+    }
+    check_overrides_apply(summary, &state, &agents, &options)?;
+    if let Some(stopped) = &state.stopped
+        && let Some(reason) = &stopped.reason
+    {
+        let age = format_duration(env.clock.now().since(stopped.at));
+        observer.notice(&format!("stopped {age} ago: {reason}"));
+    }
+    let with = match &options.agent {
+        Some(name) => Some(resolve_replacement(&env, &spec.workflow, spec_path, name)?),
+        None => None,
+    };
+    let overrides = ResumeOverrides {
+        with,
+        skipped: strategies_above(options.strategy),
+        say: options.message,
+        skip_earlier_wait: options.on_limit == Some(OnLimit::RetryNow),
+    };
+    let patience = &mut spec.workflow.rate_limits;
+    patience.on_limit = match options.on_limit {
+        Some(OnLimit::Wait) => spec::OnLimit::Wait,
+        Some(OnLimit::Pause) => spec::OnLimit::Pause,
+        Some(OnLimit::RetryNow) | None => patience.on_limit,
+    };
+    let mut opening: Vec<Event> = vec![env.run_started()];
+    opening.extend(steps::unknown_step_events(&state));
+    opening.extend(spec.event);
+    let run_start = RunStart {
+        session,
+        name: summary.name.clone(),
+        run,
+        workflow: spec.workflow,
+        agents,
+        state,
+        finished,
+        opening,
+        on_change: options.on_change,
+        overrides,
+        exchange: None,
+    };
+    Ok((env, run_start))
+}
+
+/// Refuses overrides that would have no effect.
+fn check_overrides_apply(
+    summary: &Summary,
+    state: &State,
+    agents: &Agents,
+    options: &Options,
+) -> Result<(), Error> {
+    let refuse = |option, reason| {
+        Err(Error::OptionWithoutEffect {
+            name: summary.name.clone(),
+            option,
+            reason,
+        })
+    };
+    let given = [("--agent", &options.agent), ("--message", &options.message)];
+    let given = given.iter().find(|(_, value)| value.is_some());
+    if let (Some((option, _)), true) = (given, state.open_steps.is_empty()) {
+        return refuse(*option, "it has no unfinished step");
+    }
+    let receives =
+        |open: &OpenStep| open.current_cli_agent().is_some() || agents.is_cli_agent(&open.agent);
+    if options.message.is_some()
+        && options.agent.is_none()
+        && !state.open_steps.values().any(receives)
+    {
+        return refuse("--message", "no CLI agent has an unfinished conversation");
+    }
+    Ok(())
+}
+
+/// The replacement that `--agent` names.
+fn resolve_replacement(
+    env: &Env,
+    workflow: &Workflow,
+    spec_path: &Path,
+    name: &str,
+) -> Result<Replacement, Error> {
+    let provider = replacement_provider(workflow, name)?;
+    if workflow.agents.contains_key(name) {
+        return Ok(Replacement::Agent(name.to_owned()));
+    }
+    let folder = spec_path.parent().unwrap_or(Path::new("."));
+    match env.drivers.driver(&provider, folder)? {
+        AgentDriver::CliAgent(cli_agent) => Ok(Replacement::Program(cli_agent)),
+        AgentDriver::Stateless(_) | AgentDriver::Model(_) => Err(Error::NoSuchAgent {
+            agent: name.to_owned(),
+            reason: "it is not a CLI agent".to_owned(),
+        }),
+    }
+}
+
+/// The spec to resume with, and the event that records a change.
+struct ChosenSpec {
+    workflow: Workflow,
+    event: Option<Event>,
+}
+
+/// A spec file that is being read in the background.
+struct SpecReading {
+    path: PathBuf,
+    reading: JoinHandle<Result<(String, Workflow), Error>>,
+}
+
+impl SpecReading {
+    /// The content of the spec file; read again if the session was moved since it started.
+    async fn finish(self, env: &Env, state: &State) -> Result<(String, Workflow), Error> {
+        let read = self
+            .reading
+            .await
+            .expect("the task that reads the spec does not panic");
+        match state.created.as_ref().map(|it| Path::new(&it.spec_path)) {
+            Some(now) if now != self.path => read_spec(env, now),
+            _ => read,
+        }
+    }
+}
+
+/// Starts to read the spec file. For a long chain that takes as long as reading the journal, so
+/// both happen at once. The path is the one recorded at the start, which is almost always still
+/// right. `None` if the session was started without a file.
+async fn start_reading_spec(env: &Env, session: SessionId) -> Result<Option<SpecReading>, Error> {
+    let path = match env.store.event(session, Seq(1)).await?.event {
+        Event::SessionCreated(created) => PathBuf::from(created.spec_path),
+        other => {
+            return Err(Error::InvalidJournal {
+                session,
+                reason: format!("its journal begins with {}", other.kind()),
+            });
+        }
+    };
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let (env, from) = (env.clone(), path.clone());
+    let reading = tokio::task::spawn_blocking(move || read_spec(&env, &from));
+    Ok(Some(SpecReading { path, reading }))
+}
+
+/// Chooses the spec to resume with: the file as it is now, or the recorded copy. The recorded
+/// digest tells whether the file was edited; the notice names the steps that the edit changes.
+async fn choose_spec(
+    env: &Env,
+    summary: &Summary,
+    state: &State,
+    spec_file: Result<(String, Workflow), Error>,
+    on_change: OnChange,
+    observer: &dyn Observer,
+) -> Result<ChosenSpec, Error> {
+    let unchanged = |workflow| ChosenSpec {
+        workflow,
+        event: None,
+    };
+    let digest = |text: &str| Digest::of(text.as_bytes());
+    let spec_file = match spec_file {
+        // Compares the file itself, not the recorded copy: in the copy, secrets are redacted.
+        Ok((text, workflow)) if Some(digest(&text)) == state.spec_digest => {
+            return Ok(unchanged(workflow));
+        }
+        spec_file => spec_file,
+    };
+    let kept = recorded_spec(env, summary.id, state).await?;
+    if on_change == OnChange::Pinned {
+        return Ok(unchanged(kept));
+    }
+    let (text, workflow) = match spec_file {
+        Err(Error::Unreadable { path, reason }) => {
+            observer.notice(&format!(
+                "{} can no longer be read ({reason}); continuing with the stored copy",
+                path.display()
+            ));
+            return Ok(unchanged(kept));
+        }
+        spec_file => spec_file?,
+    };
+    // The recorded copy is redacted, so it is compared with the redacted text of the file.
+    let spec_path = state
+        .created
+        .as_ref()
+        .map_or("", |created| &created.spec_path);
+    let (spec_env, _) = env.for_workflow(&workflow, Path::new(spec_path), &|_| {});
+    let alike = spec::parse(&spec_env.redactor.redact(&text));
+    let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
+    let named: Vec<String> = changes.iter().map(describe).collect();
+    if on_change == OnChange::Fail {
+        return Err(Error::SpecChanged {
+            name: summary.name.clone(),
+            steps: named,
+        });
+    }
+    let what = if named.is_empty() {
+        "no step".to_owned()
+    } else {
+        named.join(", ")
+    };
+    let then = match on_change {
+        OnChange::Rerun => "finished steps among them run again",
+        _ => "finished steps among them keep their results",
+    };
+    let path = state
+        .created
+        .as_ref()
+        .map_or("the spec", |created| created.spec_path.as_str());
+    observer.notice(&format!(
+        "{path} was edited since this session last ran; it changes {what}; {then}",
+    ));
+    let (spec, _) = journal::redact_and_store(env, &text).await?;
+    let steps = changes.into_iter().map(|change| change.path).collect();
+    let event = SpecChanged {
+        spec,
+        spec_digest: digest(&text),
+        steps,
+        policy: on_change,
+    };
+    Ok(ChosenSpec {
+        workflow,
+        event: Some(event.into()),
+    })
+}
+
+fn describe(change: &StepChange) -> String {
+    match change.change {
+        Change::Changed => change.path.to_string(),
+        Change::Added => format!("{} (added)", change.path),
+        Change::Removed => format!("{} (removed)", change.path),
+    }
+}
+
+/// Refuses a resume if the workspace is gone and an agent would work in it. Every such agent would
+/// fail and lose its conversation, although only the path is wrong.
+pub(crate) fn check_workspace_exists(
+    summary: &Summary,
+    workflow: &Workflow,
+    workspace: &str,
+) -> Result<(), Error> {
+    let works_there = |agent: &Agent| {
+        matches!(
+            agent.provider,
+            Provider::Program { .. } | Provider::Acp { .. } | Provider::Command { .. }
+        )
+    };
+    if Path::new(workspace).is_dir() || !workflow.agents.values().any(works_there) {
+        return Ok(());
+    }
+    Err(Error::WorkspaceMissing {
+        name: summary.name.clone(),
+        folder: workspace.to_owned(),
+    })
+}

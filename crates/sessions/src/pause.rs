@@ -1,0 +1,136 @@
+//! Pauses a running session from any process.
+//!
+//! The request waits in the session's inbox until the run has handled it. The run stops at the end
+//! of its step, or immediately if that takes too long, and creates a checkpoint. The caller can
+//! wait for both, and creates the checkpoint itself if the run was lost before it could.
+
+use std::path::Path;
+use std::time::Duration;
+
+use segno_core::checkpoint::{Manifest, Trigger};
+use segno_core::id::{Name, SessionId};
+use segno_core::journal::{Run, StopMode, StopRequested};
+use segno_core::lease::{LeaseDecision, Liveness, Owner};
+use segno_core::session::Status;
+use segno_core::store::{InboxMessage, Summary};
+use segno_engine::{Env, Error, lease};
+
+use crate::checkpoint;
+
+/// How often [`wait`] checks whether a run has stopped.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The limit of characters of a reason.
+const MAX_REASON: usize = 1000;
+
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub mode: StopMode,
+    pub by: String,
+    pub reason: Option<String>,
+}
+
+/// A run that was sent a pause request.
+#[derive(Debug, Clone)]
+pub struct SentRequest {
+    run: Run,
+    owner: Owner,
+}
+
+#[derive(Debug)]
+pub struct Paused {
+    /// The session afterwards: it may have completed before it could pause.
+    pub summary: Summary,
+    /// The checkpoint of a paused session, or why there is none.
+    pub checkpoint: Option<Result<Manifest, Error>>,
+}
+
+/// The session that runs in a folder.
+pub async fn running(env: &Env, workspace: &Path) -> Result<Summary, Error> {
+    let mut found = lease::active_sessions(env, workspace).await?;
+    match (found.pop(), &found[..]) {
+        (Some((one, _)), []) => Ok(one),
+        (Some(one), others) => Err(Error::Ambiguous {
+            reference: workspace.display().to_string(),
+            candidates: others.iter().chain([&one]).map(id_and_name).collect(),
+        }),
+        (None, _) => Err(Error::NoRunningSession {
+            workspace: workspace.to_owned(),
+        }),
+    }
+}
+
+fn id_and_name((summary, _): &(Summary, Owner)) -> (SessionId, Name) {
+    (summary.id, summary.name.clone())
+}
+
+/// Sends a pause request to the run of a session.
+pub async fn request(env: &Env, summary: &Summary, request: Request) -> Result<SentRequest, Error> {
+    let lease = env.store.lease(summary.id).await?;
+    let (LeaseDecision::Held, Some(owner)) = (lease::verdict(env, &lease), lease.owner.clone())
+    else {
+        return Err(Error::NotRunning {
+            name: summary.name.clone(),
+            status: lease::effective_status(env, summary, &lease),
+        });
+    };
+    let reason = request.reason.map(|reason| {
+        // Redacted first: half a secret would not be recognised.
+        let reason = env.redactor.redact(&reason);
+        reason.chars().take(MAX_REASON).collect()
+    });
+    let message = InboxMessage::Stop(StopRequested {
+        by: request.by,
+        mode: request.mode,
+        status: Status::Paused,
+        reason,
+        checkpoint: Some(Trigger::Pause),
+    });
+    env.store.post(summary.id, env.clock.now(), message).await?;
+    Ok(SentRequest {
+        run: lease.run,
+        owner,
+    })
+}
+
+/// Waits until the run has released the session, and until its checkpoint exists.
+pub async fn wait(env: &Env, summary: &Summary, sent: &SentRequest) -> Result<Paused, Error> {
+    let summary = loop {
+        let lease = env.store.lease(summary.id).await?;
+        if lease.run != sent.run || lease::verdict(env, &lease) != LeaseDecision::Held {
+            let summary = env.store.summary(summary.id).await?;
+            let status = lease::effective_status(env, &summary, &lease);
+            break Summary { status, ..summary };
+        }
+        env.clock.sleep(POLL_INTERVAL).await;
+    };
+    let checkpoint = match summary.status {
+        Status::Paused => Some(wait_for_checkpoint(env, &summary, sent).await),
+        _ => None,
+    };
+    Ok(Paused {
+        summary,
+        checkpoint,
+    })
+}
+
+/// The checkpoint that the run creates at its end; created here if the run is gone without one.
+async fn wait_for_checkpoint(
+    env: &Env,
+    summary: &Summary,
+    sent: &SentRequest,
+) -> Result<Manifest, Error> {
+    loop {
+        let works = env.processes.liveness(&sent.owner) == Liveness::Running;
+        let (checkpoints, _) = checkpoint::list(env, Some(summary)).await?;
+        let newest = checkpoints.into_iter().next_back();
+        if let Some(newest) = newest.filter(|newest| newest.journal.seq == summary.head.seq) {
+            return Ok(newest);
+        }
+        if !works {
+            let taken = checkpoint::create(env, summary, Trigger::Pause, None, &|_, _| {});
+            return Ok(taken.await?.manifest);
+        }
+        env.clock.sleep(POLL_INTERVAL).await;
+    }
+}

@@ -1,0 +1,8 @@
+//! Pulls checkpoints from the remote, and deletes what nothing there references.
+
+mod pull;
+mod sweep;
+
+pub use pull::{Pulled, PulledSession, pull};
+pub use segno_engine::remote::{Pushed, list, push, push_all, push_pending};
+pub use sweep::{Swept, sweep};

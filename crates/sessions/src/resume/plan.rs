@@ -1,0 +1,271 @@
+//! Plans a resume without executing it: which steps continue, with which strategy, and at what
+//! cost.
+
+use std::path::Path as FilePath;
+
+use segno_core::cli_agent::{CliAgent, CliAgentKind};
+use segno_core::id::SessionId;
+use segno_core::journal::Suspension;
+use segno_core::lease::{LeaseDecision, Owner};
+use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
+use segno_core::session::Status;
+use segno_core::snapshot::WorkspaceStatus;
+use segno_core::state::{OpenStep, State};
+use segno_core::step::Path;
+use segno_core::store::Summary;
+use segno_core::usage::{ContextUsage, Cost, Price, Usage};
+use segno_engine::checkpoint::transcripts::find_transcript;
+use segno_engine::resume::evidence::{self, FoundConversation};
+use segno_engine::resume::{drift, strategies_above};
+use segno_engine::{AgentDriver, Env, Error, history, lease, workspace};
+use segno_spec::{Provider, Workflow};
+
+use crate::next_run::{self, OnLimit, Options};
+
+/// Bytes per token, where no one counted.
+const BYTES_PER_TOKEN: u64 = 4;
+/// The most tokens that a resume context takes.
+const RESUME_CONTEXT_TOKENS: u64 = 26_000;
+/// The price of cached tokens, in percent of the normal price. Vendors differ by little.
+const CACHED_PRICE_PERCENT: u64 = 10;
+
+/// What a resume would do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub status: Status,
+    /// The owner of the active run, if there is one; a resume would be refused.
+    pub held_by: Option<Owner>,
+    /// The number of finished steps, which do not run again.
+    pub finished: u64,
+    /// The unfinished steps, which would continue.
+    pub steps: Vec<StepPlan>,
+    /// The workspace status.
+    pub workspace_status: WorkspaceStatus,
+    /// What others changed in the workspace since the session's last run; `None` if that is
+    /// unknown.
+    pub drift: Option<Vec<String>>,
+}
+
+/// How a step would continue.
+#[derive(Debug, Clone)]
+pub struct StepPlan {
+    pub path: Path,
+    /// The agent that would execute it.
+    pub agent: String,
+    pub continuation: Continuation,
+    /// The rate limit to wait for first, if there is one.
+    pub suspended: Option<Suspension>,
+}
+
+/// How a step continues.
+#[derive(Debug, Clone)]
+pub enum Continuation {
+    /// It starts from the beginning: its agent keeps no conversation.
+    Restart,
+    /// With the conversation of an API model, from the journal.
+    Journal,
+    /// With an agent that took it over and keeps no conversation: it receives the earlier
+    /// conversation as text.
+    AsText,
+    /// With a CLI agent, by a resume strategy.
+    CliAgent(Box<CliAgentPlan>),
+}
+
+/// How a CLI agent resumes.
+#[derive(Debug, Clone)]
+pub struct CliAgentPlan {
+    pub program: CliAgentKind,
+    /// The program's id for the conversation, if it reported one.
+    pub conversation_id: Option<String>,
+    /// The chosen strategy, why better ones do not hold, and what is lost.
+    pub plan: StrategyPlan,
+    /// How full the context was.
+    pub context_usage: Option<ContextUsage>,
+    /// The workspace of the conversation, if the step continues in another one.
+    pub moved_from: Option<String>,
+    /// What the agent reads before it does anything.
+    pub estimate: Estimate,
+}
+
+/// The estimated cost of a resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// The tokens that are read.
+    pub tokens: u64,
+    /// Whether the vendor counted the tokens; otherwise they are estimated.
+    pub counted: bool,
+    /// The cost if the vendor has the tokens in its cache; `None` without a price.
+    pub warm: Option<Cost>,
+    /// The cost without the cache.
+    pub cold: Option<Cost>,
+}
+
+/// Where the copies of transcripts are.
+#[derive(Clone, Copy)]
+pub(crate) enum TranscriptCopies<'a> {
+    /// Stored with this session.
+    Session(SessionId),
+    /// In these attachments, by name: the session does not exist yet.
+    Attachments(&'a [(String, Vec<u8>)]),
+}
+
+/// Plans a resume. Changes nothing and calls no agent.
+pub async fn plan(env: &Env, summary: &Summary, options: &Options) -> Result<Plan, Error> {
+    next_run::check_resumable(summary)?;
+    let state = history::load_state(env, summary.id).await?;
+    let workflow = history::recorded_spec(env, summary.id, &state).await?;
+    next_run::check_workspace_exists(summary, &workflow, &summary.workspace)?;
+    let lease = env.store.lease(summary.id).await?;
+    let held = lease::verdict(env, &lease) == LeaseDecision::Held;
+    let workspace_status =
+        workspace::workspace_status(env, FilePath::new(&summary.workspace), None).await;
+    let kept = TranscriptCopies::Session(summary.id);
+    let steps = steps(env, &workflow, &state, kept, options).await?;
+    Ok(Plan {
+        status: lease::effective_status(env, summary, &lease),
+        held_by: lease.owner.filter(|_| held),
+        finished: state.finished,
+        steps,
+        drift: drift::since_last_run(&state, &workspace_status),
+        workspace_status,
+    })
+}
+
+/// How the unfinished steps would continue.
+pub(crate) async fn steps(
+    env: &Env,
+    workflow: &Workflow,
+    state: &State,
+    kept: TranscriptCopies<'_>,
+    options: &Options,
+) -> Result<Vec<StepPlan>, Error> {
+    let mut steps = Vec::new();
+    for (path, open) in &state.open_steps {
+        let way = continuation(env, kept, workflow, state, open, options).await?;
+        let agent = options.agent.as_ref().unwrap_or(&open.agent);
+        // Only a rate limit of the agent that would be called counts.
+        let asked = match &way {
+            Continuation::CliAgent(climb) => Some(climb.program.as_str()),
+            Continuation::Restart | Continuation::Journal | Continuation::AsText => workflow
+                .agents
+                .get(agent)
+                .map(|agent| agent.provider.name()),
+        };
+        let waits = |of: &Suspension| {
+            options.on_limit != Some(OnLimit::RetryNow)
+                && asked.is_none_or(|asked| asked == of.provider)
+        };
+        steps.push(StepPlan {
+            path: path.clone(),
+            agent: agent.clone(),
+            continuation: way,
+            suspended: open.suspended(env.clock.now()).filter(waits),
+        });
+    }
+    Ok(steps)
+}
+
+async fn continuation(
+    env: &Env,
+    kept: TranscriptCopies<'_>,
+    workflow: &Workflow,
+    state: &State,
+    open: &OpenStep,
+    options: &Options,
+) -> Result<Continuation, Error> {
+    let taken_over = options.agent.as_deref();
+    let provider = match (taken_over, workflow.agents.get(&open.agent)) {
+        (Some(name), _) => next_run::replacement_provider(workflow, name)?,
+        (None, Some(agent)) => agent.provider.clone(),
+        (None, None) => return Ok(Continuation::Restart),
+    };
+    let created = state.created.as_ref();
+    let folder = created.map_or("", |created| created.spec_path.as_str());
+    let folder = FilePath::new(folder).parent().unwrap_or(FilePath::new("."));
+    let own = match &provider {
+        Provider::Program { .. } | Provider::Acp { .. } => {
+            match env.drivers.driver(&provider, folder)? {
+                AgentDriver::CliAgent(cli_agent) => Some(cli_agent),
+                AgentDriver::Stateless(_) | AgentDriver::Model(_) => None,
+            }
+        }
+        Provider::Api(_) | Provider::Command { .. } | Provider::Scripted { .. } => None,
+    };
+    let cli_agent = match open.current_cli_agent().filter(|_| taken_over.is_none()) {
+        Some(last) if own.as_ref().is_none_or(|own| own.kind() != last) => {
+            env.drivers.cli_agent(last).or(own)
+        }
+        _ => own,
+    };
+    let Some(cli_agent) = cli_agent else {
+        let is_handover = taken_over.is_some_and(|name| name != open.agent);
+        return Ok(match &provider {
+            Provider::Api(_) if !is_handover => Continuation::Journal,
+            _ if is_handover || open.handed_over_at.is_some() => Continuation::AsText,
+            _ => Continuation::Restart,
+        });
+    };
+    let workspace = created.map_or("", |created| created.workspace.as_str());
+    let workspace = FilePath::new(workspace);
+    let planning = plan_cli_agent(env, kept, &*cli_agent, open, workspace, options, &provider);
+    Ok(Continuation::CliAgent(Box::new(planning.await?)))
+}
+
+async fn plan_cli_agent(
+    env: &Env,
+    kept: TranscriptCopies<'_>,
+    cli_agent: &dyn CliAgent,
+    open: &OpenStep,
+    workspace: &FilePath,
+    options: &Options,
+    provider: &Provider,
+) -> Result<CliAgentPlan, Error> {
+    let native = open.native.as_ref();
+    let mut conversation = match (kept, native) {
+        (TranscriptCopies::Attachments(attachments), Some(native)) => {
+            let copy = find_transcript(native, attachments);
+            FoundConversation::from_copy(cli_agent, native, copy, workspace).await
+        }
+        (TranscriptCopies::Attachments(_), None) => FoundConversation::default(),
+        (TranscriptCopies::Session(session), _) => {
+            evidence::collect(env, session, cli_agent, native, workspace).await?
+        }
+    };
+    conversation.evidence.ruled_out = strategies_above(options.strategy);
+    let plan = choose_strategy(&conversation.evidence);
+    let context_usage = native.and_then(|native| native.context);
+    let own = matches!(
+        plan.strategy,
+        Strategy::Native | Strategy::Repaired | Strategy::Restored
+    );
+    let (tokens, counted) = match context_usage.filter(|_| own) {
+        Some(context_usage) => (context_usage.used, true),
+        None if own => (conversation.bytes() / BYTES_PER_TOKEN, false),
+        None => (RESUME_CONTEXT_TOKENS, false),
+    };
+    let price = provider.model().and_then(|model| env.drivers.price(model));
+    Ok(CliAgentPlan {
+        program: cli_agent.kind(),
+        conversation_id: native.map(|native| native.id.clone()),
+        plan,
+        context_usage,
+        moved_from: conversation.moved_from,
+        estimate: estimate(tokens, counted, price),
+    })
+}
+
+fn estimate(tokens: u64, counted: bool, price: Option<Price>) -> Estimate {
+    let cost = |tokens: u64| {
+        let read = Usage {
+            input_tokens: tokens,
+            ..Usage::default()
+        };
+        price.map(|price| price.with_cost(read).cost)
+    };
+    Estimate {
+        tokens,
+        counted,
+        warm: cost(tokens * CACHED_PRICE_PERCENT / 100),
+        cold: cost(tokens),
+    }
+}

@@ -1,0 +1,156 @@
+//! Shows a session step by step.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use segno_core::journal::{Event, Failure, Seq};
+use segno_core::session::Status;
+use segno_core::state::{FinishedSteps, State};
+use segno_core::step::Path;
+use segno_core::store::Summary;
+use segno_core::usage::Usage;
+use segno_engine::{Env, Error, history, lease};
+
+use crate::ListedSession;
+use crate::conversations::{self, Conversation};
+
+/// A session with all its steps and conversations.
+#[derive(Debug, Clone)]
+pub struct SessionDetails {
+    pub listed: ListedSession,
+    /// The state after all events of the journal.
+    pub state: State,
+    /// In the order in which they were first started.
+    pub steps: Vec<StepDetails>,
+    /// The conversations of CLI agents, in the same order.
+    pub conversations: Vec<Conversation>,
+}
+
+#[derive(Debug, Clone)]
+pub struct StepDetails {
+    pub path: Path,
+    pub agent: String,
+    /// How often it was started.
+    pub attempts: u32,
+    pub status: StepStatus,
+    /// All attempts together.
+    pub usage: Usage,
+    /// How often a model answered, if the step used tools.
+    pub turns: u32,
+    /// How many tool calls were answered.
+    pub tools: u32,
+    /// The duration of the answer.
+    pub elapsed: Option<Duration>,
+    /// The position of its newest event.
+    pub seq: Seq,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepStatus {
+    Finished,
+    /// Started, not finished.
+    InFlight,
+    /// Started by a run that was lost.
+    Unknown,
+    Failed(Failure),
+    /// Will run again, because its prompt changed.
+    Discarded,
+    /// Stopped between two turns of a model.
+    Paused,
+    /// Waits for a human.
+    Waiting,
+}
+
+/// Reads a session, and verifies every event.
+pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, Error> {
+    let lease = env.store.lease(summary.id).await?;
+    let mut state = State::empty(summary.id);
+    let mut steps: Vec<StepDetails> = Vec::new();
+    let mut indexes = HashMap::new();
+    let mut conversations = conversations::Collector::default();
+    history::read_events(env, summary.id, state.head, |entry| {
+        conversations.apply(&entry.event);
+        if let Some((path, _)) = entry.event.step() {
+            let index = *indexes.entry(path.clone()).or_insert_with(|| {
+                steps.push(StepDetails {
+                    path: path.clone(),
+                    agent: String::new(),
+                    attempts: 0,
+                    status: StepStatus::InFlight,
+                    usage: Usage::default(),
+                    turns: 0,
+                    tools: 0,
+                    elapsed: None,
+                    seq: entry.seq,
+                });
+                steps.len() - 1
+            });
+            apply_event(&mut steps[index], &entry.event);
+            steps[index].seq = entry.seq;
+        }
+        state
+            .apply(&entry)
+            .map_err(|illegal| Error::InvalidJournal {
+                session: summary.id,
+                reason: illegal.to_string(),
+            })
+    })
+    .await?;
+    let standing = lease::effective_status(env, &summary, &lease);
+    if standing != Status::Running {
+        // No run is left to finish the step.
+        for step in steps
+            .iter_mut()
+            .filter(|step| step.status == StepStatus::InFlight)
+        {
+            step.status = StepStatus::Unknown;
+        }
+    }
+    Ok(SessionDetails {
+        listed: ListedSession {
+            summary,
+            lease,
+            status: standing,
+        },
+        state,
+        steps,
+        conversations: conversations.finish(env).await?,
+    })
+}
+
+fn apply_event(step: &mut StepDetails, event: &Event) {
+    match event {
+        Event::StepStarted(event) => {
+            step.agent.clone_from(&event.agent);
+            step.attempts += 1;
+            step.status = StepStatus::InFlight;
+        }
+        Event::StepFinished(event) => {
+            step.status = StepStatus::Finished;
+            step.usage += event.usage;
+            // The last answer of a conversation is the answer of the step.
+            step.turns += u32::from(step.turns > 0);
+            step.elapsed = Some(Duration::from_millis(event.elapsed_ms));
+        }
+        Event::StepFailed(event) => {
+            step.status = StepStatus::Failed(event.error.clone());
+            step.usage += event.usage;
+        }
+        Event::StepUnknown(_) => step.status = StepStatus::Unknown,
+        Event::StepDiscarded(_) => step.status = StepStatus::Discarded,
+        Event::StepPaused(_) => step.status = StepStatus::Paused,
+        Event::ModelReplied(event) => {
+            step.usage += event.usage;
+            step.turns += 1;
+        }
+        Event::ToolFinished(_) => step.tools += 1,
+        Event::ConversationCompacted(event) => step.usage += event.usage,
+        Event::QuestionAsked(_) => {
+            FinishedSteps::USER.clone_into(&mut step.agent);
+            step.attempts += 1;
+            step.status = StepStatus::Waiting;
+        }
+        Event::QuestionAnswered(_) => step.status = StepStatus::Finished,
+        _ => {}
+    }
+}

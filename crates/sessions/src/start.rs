@@ -1,0 +1,262 @@
+//! Starts a session from a spec.
+//!
+//! All checks (spec, variables, agents, artifact paths) come before the session is created. The
+//! spec and the variables are recorded redacted (P12), so that a resumed run computes with the same
+//! values (P7).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use segno_core::digest::Digest;
+use segno_core::id::{Name, SessionId};
+use segno_core::journal::{Event, JournalEvent, Run, SessionCreated};
+use segno_core::session::{Kind, Status};
+use segno_core::state::State;
+use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession};
+use segno_engine::run::{self, RunStart};
+use segno_engine::steps::Agents;
+use segno_engine::workspace::path_text;
+use segno_engine::{Env, Error, Observer, Outcome, StopToken, artifact_files, journal};
+use segno_spec as spec;
+use segno_spec::Workflow;
+use segno_spec::template::Templates;
+
+/// The largest spec file that is read, in bytes.
+pub const MAX_SPEC_BYTES: u64 = 10 * 1024 * 1024;
+
+/// What the user asks for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub spec: PathBuf,
+    pub variables: BTreeMap<String, String>,
+    /// The session's name; by default it is derived from the workflow's name.
+    pub name: Option<Name>,
+    pub workspace: PathBuf,
+    /// The folder for artifacts.
+    pub out: PathBuf,
+    /// Whether artifacts may replace files.
+    pub force: bool,
+}
+
+/// Reads and validates a spec, and inlines the files that it refers to: the returned text is
+/// self-contained.
+pub fn read_spec(env: &Env, path: &Path) -> Result<(String, Workflow), Error> {
+    let unreadable = |reason: String| Error::Unreadable {
+        path: path.to_owned(),
+        reason,
+    };
+    let bytes = env
+        .disk
+        .read(path, MAX_SPEC_BYTES)
+        .map_err(|error| unreadable(error.to_string()))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| unreadable(format!("it is not UTF-8 text ({error})")))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let missing = std::cell::RefCell::new(None);
+    let files = |name: &str| {
+        let file = folder.join(name);
+        let bytes = env.disk.read(&file, MAX_SPEC_BYTES).map_err(|error| {
+            let reason = error.to_string();
+            missing.replace(Some((file, reason.clone())));
+            reason
+        })?;
+        String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 text ({error})"))
+    };
+    let loaded = spec::load(&text, &files);
+    match (loaded, missing.take()) {
+        (Err(_), Some((path, reason))) => Err(Error::Unreadable { path, reason }),
+        (loaded, _) => loaded.map_err(|problems| Error::Spec {
+            path: path.to_owned(),
+            problems,
+        }),
+    }
+}
+
+pub async fn start(
+    env: &Env,
+    request: Request,
+    observer: Arc<dyn Observer>,
+    stop_token: StopToken,
+) -> Result<Outcome, Error> {
+    let (text, workflow) = read_spec(env, &request.spec)?;
+    start_parsed(env, text, workflow, request, observer, stop_token).await
+}
+
+/// Starts a session from a spec that is already read. If the spec has no file, `request.spec` is
+/// empty.
+pub(crate) async fn start_parsed(
+    env: &Env,
+    text: String,
+    workflow: Workflow,
+    request: Request,
+    observer: Arc<dyn Observer>,
+    stop_token: StopToken,
+) -> Result<Outcome, Error> {
+    let notice = |message: &str| observer.notice(message);
+    let (env, secrets) = &env.for_workflow(&workflow, &request.spec, &notice);
+    let variables = bind(env, &workflow, &request, &notice)?;
+    let preparing = Agents::prepare(
+        env,
+        &workflow,
+        secrets,
+        &request.spec,
+        &request.workspace,
+        &*observer,
+    );
+    let agents = preparing.await?;
+    artifact_files::check_paths(
+        env,
+        &Templates::new(),
+        &workflow.artifacts,
+        &variables,
+        &request.out,
+        request.force,
+    )?;
+    let (spec, _) = journal::redact_and_store(env, &text).await?;
+
+    let mut entropy = [0; 10];
+    env.random.fill(&mut entropy);
+    let session = SessionId::new(env.clock.now(), entropy);
+    let created = SessionCreated {
+        name: request
+            .name
+            .clone()
+            .unwrap_or_else(|| Name::sanitized(&workflow.name)),
+        session_kind: Kind::Workflow,
+        workspace: path_text(&request.workspace)?,
+        spec_path: path_text(&request.spec)?,
+        spec,
+        spec_digest: Digest::of(text.as_bytes()),
+        variables,
+        out: path_text(&request.out)?,
+        force: request.force,
+        commit: None,
+    };
+    let naming = match request.name {
+        Some(_) => Naming::Given,
+        None => Naming::Numbered,
+    };
+    let creating = create(env, session, created, Vec::new(), naming, &*observer);
+    let (name, state) = creating.await?;
+    let run_start = RunStart::first(session, name, workflow, agents, state);
+    Box::pin(run::execute(env, run_start, observer, stop_token)).await
+}
+
+/// The variables, with values redacted that look like secrets: they are journaled, and a later run
+/// must compute with the same values (P7, P12).
+pub(crate) fn bind(
+    env: &Env,
+    workflow: &Workflow,
+    request: &Request,
+    notice: &dyn Fn(&str),
+) -> Result<BTreeMap<String, serde_json::Value>, Error> {
+    let mut variables =
+        spec::bind(workflow, &request.variables).map_err(|problems| Error::Variables {
+            path: request.spec.clone(),
+            problems,
+        })?;
+    for (name, value) in &mut variables {
+        let before = value.clone();
+        env.redactor.redact_json(value);
+        if *value != before {
+            notice(&format!(
+                "variable `{name}` looks like a secret and was replaced by a placeholder; pass secrets to agents through the environment"
+            ));
+        }
+    }
+    Ok(variables)
+}
+
+/// Who chose the name of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// The user: if the name is taken, creation fails.
+    Given,
+    /// Segno: it appends a number until the name is free.
+    Numbered,
+}
+
+/// Creates the session with its first events. `opening` follows the start of the first run.
+pub(crate) async fn create(
+    env: &Env,
+    session: SessionId,
+    created: SessionCreated,
+    opening: Vec<Event>,
+    naming: Naming,
+    observer: &dyn Observer,
+) -> Result<(Name, State), Error> {
+    let workspace = PathBuf::from(&created.workspace);
+    let created = SessionCreated {
+        commit: match &env.snapshots {
+            Some(snapshots) => snapshots.head_commit(workspace).await,
+            None => None,
+        },
+        ..created
+    };
+    let (base_name, at) = (created.name.clone(), env.clock.now());
+    for number in 1.. {
+        let name = base_name.numbered(number);
+        let owner = env.processes.current();
+        let first = SessionCreated {
+            name: name.clone(),
+            ..created.clone()
+        };
+        let begun = [first.into(), env.run_started()];
+        let events = begun.into_iter().chain(opening.iter().cloned());
+        let mut state = State::empty(session);
+        let (expected, mut records, mut entries) = (state.head, Vec::new(), Vec::new());
+        for event in events {
+            let run = Run(1);
+            let record = state.head.seal(run, at, &event);
+            let entry = JournalEvent {
+                seq: record.seq,
+                run,
+                at,
+                event,
+                hash: record.hash,
+            };
+            state
+                .apply(&entry)
+                .map_err(|illegal| Error::InvalidJournal {
+                    session,
+                    reason: illegal.to_string(),
+                })?;
+            records.push(record);
+            entries.push(entry);
+        }
+        let batch = Batch {
+            session,
+            run: Run(1),
+            expected,
+            records,
+            status: Status::Running,
+            spec_digest: state.spec_digest,
+            workspace: None,
+            lease: LeaseUpdate::Renew(env.ttl),
+            cached_state: None,
+            handled_messages: Vec::new(),
+        };
+        let workspace = created.workspace.clone();
+        let new = NewSession {
+            id: session,
+            name: name.clone(),
+            kind: created.session_kind,
+            workspace,
+            owner,
+            ttl: env.ttl,
+            batch,
+        };
+        match env.store.create(new).await {
+            Err(StoreError::NameTaken(_)) if naming == Naming::Numbered => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
+                entries
+                    .iter()
+                    .for_each(|entry| observer.event(session, entry));
+                return Ok((name, state));
+            }
+        }
+    }
+    unreachable!("there are more numbers than sessions")
+}
