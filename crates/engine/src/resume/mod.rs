@@ -1,13 +1,22 @@
 //! How an unfinished step continues.
 //!
-//! A step of an API model continues from the journal. A CLI agent continues by the first resume
-//! strategy whose conditions hold: `evidence` collects what is left of its conversation,
-//! [`segno_core::resume`] chooses the strategy, and `context` words what the agent is told.
-//! `drift` detects what others changed in the workspace meanwhile.
+//! | file | what it does |
+//! |---|---|
+//! | `conversation` | reads what was said in the step so far, from the journal |
+//! | `evidence` | finds what is left of the agent's own conversation |
+//! | [`segno_core::resume`] | chooses the first resume strategy whose conditions hold |
+//! | `strategy/` | opens the conversation, one file per strategy |
+//! | `context/` | everything that the agent is told |
+//! | `drift` | what others changed in the workspace since the session's last run |
+//!
+//! The step runner ([`crate::steps`]) calls them in this order when a CLI agent is about to continue
+//! a step. An API model needs no strategy: its conversation is in the journal.
 
 pub mod context;
+pub mod conversation;
 pub mod drift;
 pub mod evidence;
+pub(crate) mod strategy;
 
 use std::sync::Arc;
 

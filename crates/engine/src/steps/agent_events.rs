@@ -332,9 +332,9 @@ impl EventWriter {
 mod tests {
     use futures_util::FutureExt;
 
-    use super::super::prior_conversation::tests::{call, result};
     use super::*;
     use crate::observe::NoObserver;
+    use crate::resume::conversation::tests::{call, result};
 
     fn listener() -> AgentListener {
         AgentListener {

@@ -12,13 +12,13 @@
 
 mod agent_events;
 mod agents;
+mod call_plan;
 pub mod chat;
 mod compaction;
 mod git_step;
 mod human;
 pub(crate) mod json_answer;
 pub(crate) mod notes_file;
-mod prior_conversation;
 mod rate_limit;
 mod run_cli_agent;
 mod run_model_loop;
@@ -65,7 +65,7 @@ use step::Step;
 
 pub use agents::Agents;
 pub use human::check_answer;
-pub use run_cli_agent::{remaining_usage, user_entry};
+pub use run_cli_agent::remaining_usage;
 pub(crate) use run_model_loop::final_answer;
 pub use step::{digest, unknown_step_events};
 pub(crate) use step::{priced, unfinished_steps};

@@ -4,11 +4,14 @@
 //! origin. It is bounded in tokens: the most important lines stay, and the text says how many are
 //! omitted. All of it is quoted data; [`quote`] puts it between fences.
 
+pub(crate) mod chat;
 mod compile;
+pub(crate) mod fresh_start;
 pub mod message;
 mod outline;
 mod quote;
 mod sanitize;
+mod session;
 
 use std::fmt::Write;
 
@@ -19,6 +22,7 @@ pub(crate) use compile::human_notes_after;
 pub use compile::{ContextInput, Task, TaskStatus, compile};
 pub use outline::{Outline, edited};
 pub use quote::{Fence, history};
+pub(crate) use session::SessionContext;
 
 /// The most tokens that a resume context has.
 pub const MAX_TOKENS: usize = 6000;

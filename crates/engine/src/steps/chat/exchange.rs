@@ -3,15 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use segno_core::agent::AccessMode;
-use segno_core::conversation::ConversationItem;
 use segno_core::journal::{Ending, Event, ExchangeEnded, Head, Seq};
 use segno_core::session::Status;
-use segno_core::state::NativeConversation;
 use segno_core::step::Path;
 
 use super::Audience;
 use super::log::{Log, Tally};
 use crate::error::Error;
+use crate::steps::chat::Past;
 use crate::steps::{Input, Question, Runner};
 
 /// A message that is being answered.
@@ -31,17 +30,6 @@ pub struct Exchange {
     pub audience: Audience,
     /// How the exchange ended.
     pub ending: Mutex<Ending>,
-}
-
-/// The conversation of a chat before a message.
-#[derive(Default)]
-pub struct Past {
-    /// All entries, oldest first.
-    pub entries: Vec<ConversationItem>,
-    /// The index from which on entries belong to the CLI agent's newest conversation.
-    pub own: usize,
-    /// That conversation, if there is one.
-    pub native: Option<NativeConversation>,
 }
 
 impl Exchange {

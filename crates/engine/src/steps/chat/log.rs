@@ -15,7 +15,8 @@ use segno_core::tool::ToolResult;
 
 use crate::env::Env;
 use crate::error::Error;
-use crate::{history, journal, steps};
+use crate::resume::conversation::user_entry;
+use crate::{history, journal};
 
 /// How many bytes of conversation are read; older messages are omitted.
 const MAX_BYTES: usize = 8 << 20;
@@ -121,7 +122,7 @@ impl Log {
     async fn start_exchange(&mut self, env: &Env, item: &LogEvent) -> Result<(), Error> {
         if let Event::StepStarted(event) = &item.event {
             self.message = journal::load_text(env, &event.input).await?;
-            self.entries.push(steps::user_entry(&self.message));
+            self.entries.push(user_entry(&self.message));
             self.began = Some(item.before);
             self.tally = Tally::default();
             self.open = true;

@@ -6,7 +6,8 @@ mod turn;
 
 use segno_core::session::Status;
 
-pub use exchange::{Exchange, Past};
+pub use crate::resume::conversation::Past;
+pub use exchange::Exchange;
 pub use log::{Log, Tally};
 
 /// Who waits for an answer.

@@ -1,0 +1,16 @@
+//! The agent continues from a stored copy of its transcript, which is written to its own location.
+
+use segno_core::agent;
+
+use super::{Opened, Source};
+
+pub(super) async fn open(source: &Source<'_>) -> Result<Opened, agent::Error> {
+    let id = source.own_id();
+    if let (Some(copy), Some(transcripts)) = (source.copy, source.cli_agent.transcript_files()) {
+        transcripts.install(&id, copy, source.workspace).await?;
+    }
+    Ok(Opened {
+        id,
+        has_transcript: true,
+    })
+}
