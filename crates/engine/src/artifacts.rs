@@ -66,7 +66,7 @@ pub(crate) async fn write(
                 continue;
             }
         } else {
-            replace_file(&runner.env, runner.session, &target, content.as_bytes()).map_err(
+            replace_file(&runner.env, runner.id.session, &target, content.as_bytes()).map_err(
                 |error| Error::Artifact {
                     path: path.clone(),
                     reason: error.to_string(),
@@ -103,9 +103,9 @@ fn scope(ending: &Ending, trace: String) -> Scope {
 
 /// The spans of the session so far, as JSON.
 async fn trace(runner: &Runner, workflow: &Workflow) -> Result<String, Error> {
-    let (mut trace, mut spans) = (Trace::new(runner.session, workflow), Vec::new());
-    let start = Head::genesis(runner.session);
-    history::read_events(&runner.env, runner.session, start, |entry| {
+    let (mut trace, mut spans) = (Trace::new(runner.id.session, workflow), Vec::new());
+    let start = Head::genesis(runner.id.session);
+    history::read_events(&runner.env, runner.id.session, start, |entry| {
         spans.extend(trace.apply(&entry));
         Ok(())
     })

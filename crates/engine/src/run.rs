@@ -29,11 +29,13 @@ use crate::extraction::{self, Reader};
 use crate::journal::Writer;
 use crate::observe::Observer;
 use crate::resume::context::Outline;
-use crate::resume::{ResumeOverrides, drift};
+use crate::resume::{Overrides, drift};
 use crate::scope::Scope;
 use crate::steps::chat::Exchange;
 use crate::steps::notes_file::NotesFile;
-use crate::steps::{self, Agents, Runner, Saved};
+use crate::steps::{
+    self, Agents, EarlierRuns, Limits, Policy, Rendering, RunIdentity, Runner, Saved,
+};
 use crate::stop::{Stop, StopToken};
 use crate::trace::Tracer;
 use crate::{artifacts, lease, note_events, patterns, workspace};
@@ -65,7 +67,7 @@ pub struct RunStart {
     pub opening: Vec<Event>,
     pub on_change: OnChange,
     /// How to resume the unfinished steps.
-    pub overrides: ResumeOverrides,
+    pub overrides: Overrides,
     /// The message to answer, if the session is a chat.
     pub exchange: Option<Box<Exchange>>,
 }
@@ -89,7 +91,7 @@ impl RunStart {
             finished: FinishedSteps::default(),
             opening: Vec::new(),
             on_change: OnChange::Warn,
-            overrides: ResumeOverrides::default(),
+            overrides: Overrides::default(),
             exchange: None,
         }
     }
@@ -146,39 +148,49 @@ pub async fn execute(
     };
     let runner = Runner {
         env: env.clone(),
-        session,
-        name: name.clone(),
-        run,
-        workspace: PathBuf::from(&created.workspace),
+        id: RunIdentity {
+            session,
+            name: name.clone(),
+            run,
+            workspace: PathBuf::from(&created.workspace),
+        },
         journal: journal.clone(),
         observer,
         stop_token: stop_token.clone(),
-        finished,
-        on_change,
-        overrides,
         agents,
-        retry: workflow.runtime.retry,
-        timeout: workflow.runtime.timeout,
-        patience: workflow.rate_limits,
-        slots: Semaphore::new(workflow.runtime.max_parallel),
-        budget,
-        context_full: workflow.context_full,
-        auto_pause: AutoPause::new(workflow.pauses, unit, Arc::clone(&env.clock)),
-        remembers: workflow.has_memory,
-        compaction: workflow.context.compaction.clone(),
-        notes: workflow.context.notes.clone().map(NotesFile::new),
-        open_questions,
-        human: tokio::sync::Mutex::default(),
-        unfinished,
-        saved: Mutex::default(),
+        policy: Policy {
+            on_change,
+            retry: workflow.runtime.retry,
+            timeout: workflow.runtime.timeout,
+            rate_limits: workflow.rate_limits,
+            context_full: workflow.context_full,
+            has_memory: workflow.has_memory,
+            compaction: workflow.context.compaction.clone(),
+        },
+        earlier: EarlierRuns {
+            finished,
+            unfinished,
+            open_questions,
+            overrides,
+            saved: Mutex::default(),
+        },
+        limits: Limits {
+            slots: Semaphore::new(workflow.runtime.max_parallel),
+            budget,
+            auto_pause: AutoPause::new(workflow.pauses, unit, Arc::clone(&env.clock)),
+            one_question: tokio::sync::Mutex::default(),
+            inbox_read_at: Mutex::default(),
+            failing: AtomicBool::new(false),
+        },
+        rendering: Rendering {
+            scope: Scope::new(answers.clone(), &created.variables),
+            answers,
+            templates: Templates::new(),
+            unrendered_prompts: Mutex::default(),
+        },
         outline: Outline::new(&workflow),
-        unrendered_prompts: Mutex::default(),
-        scope: Scope::new(answers.clone(), &created.variables),
-        answers,
-        templates: Templates::new(),
+        notes: workflow.context.notes.clone().map(NotesFile::new),
         exchange,
-        inbox_read_at: Mutex::default(),
-        failing: AtomicBool::new(false),
     };
     let opened = journal_opening(env, &runner, opening).await;
     let lease_keeper = tokio::spawn(lease::keep_lease(
@@ -196,7 +208,11 @@ pub async fn execute(
     };
     let ended = journal_end(env, &runner, &stop_token, lease_keeper, result).await;
     let (saved, state) = (
-        *runner.saved.lock().unwrap_or_else(PoisonError::into_inner),
+        *runner
+            .earlier
+            .saved
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner),
         journal.state(),
     );
     let reader = reader(&runner, &workflow);
@@ -233,14 +249,14 @@ fn reader(runner: &Runner, workflow: &Workflow) -> Option<Reader> {
         driver,
         price,
         within: reading.within,
-        workspace: runner.workspace.clone(),
+        workspace: runner.id.workspace.clone(),
     })
 }
 
 /// Journals the start of the run, together with the notes that were added while no run was active,
 /// so that the first agent already sees them.
 async fn journal_opening(env: &Env, runner: &Runner, mut opening: Vec<Event>) -> Result<(), Error> {
-    let (notes, taken) = note_events::inbox_notes(env, runner.session).await?;
+    let (notes, taken) = note_events::inbox_notes(env, runner.id.session).await?;
     opening.extend(notes);
     if !opening.is_empty() {
         runner.journal.write_and_consume(opening, taken).await?;
@@ -278,9 +294,9 @@ async fn journal_end(
         lease_keeper.abort();
         return result;
     }
-    let cli_agents = runner.agents.has_cli_agents() || runner.overrides.with.is_some();
+    let cli_agents = runner.agents.has_cli_agents() || runner.earlier.overrides.agent.is_some();
     let seen = if cli_agents && result.is_err() {
-        drift::to_recorded(&workspace::workspace_status(env, &runner.workspace, None).await)
+        drift::to_recorded(&workspace::workspace_status(env, &runner.id.workspace, None).await)
     } else {
         None
     };
@@ -290,7 +306,12 @@ async fn journal_end(
     let _ = runner.journal.flush().await;
     // The end of the run consumes the requests that arrived too late to take effect.
     let (mut events, mut taken): (Vec<Event>, _) = (Vec::new(), Vec::new());
-    for (number, message) in env.store.pending(runner.session).await.unwrap_or_default() {
+    for (number, message) in env
+        .store
+        .pending(runner.id.session)
+        .await
+        .unwrap_or_default()
+    {
         match message {
             // An answer stays in the inbox until its question consumes it.
             InboxMessage::Answer { .. } => continue,

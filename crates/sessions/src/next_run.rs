@@ -17,7 +17,7 @@ use segno_core::store::Summary;
 use segno_core::time::format_duration;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::drift::{self, OnDrift};
-use segno_engine::resume::{Replacement, ResumeOverrides, strategies_above};
+use segno_engine::resume::{Overrides, Replacement, strategies_above};
 use segno_engine::run::RunStart;
 use segno_engine::steps::{self, Agents};
 use segno_engine::{AgentDriver, Env, Error, Observer, journal, patterns, workspace};
@@ -178,21 +178,21 @@ pub(crate) async fn prepare(
         let age = format_duration(env.clock.now().since(stopped.at));
         observer.notice(&format!("stopped {age} ago: {reason}"));
     }
-    let with = match &options.agent {
+    let agent = match &options.agent {
         Some(name) => Some(resolve_replacement(&env, &spec.workflow, spec_path, name)?),
         None => None,
     };
-    let overrides = ResumeOverrides {
-        with,
-        skipped: strategies_above(options.strategy),
-        say: options.message,
+    let overrides = Overrides {
+        agent,
+        skipped_strategies: strategies_above(options.strategy),
+        message: options.message,
         skip_earlier_wait: options.on_limit == Some(OnLimit::RetryNow),
     };
-    let patience = &mut spec.workflow.rate_limits;
-    patience.on_limit = match options.on_limit {
+    let rate_limits = &mut spec.workflow.rate_limits;
+    rate_limits.on_limit = match options.on_limit {
         Some(OnLimit::Wait) => spec::OnLimit::Wait,
         Some(OnLimit::Pause) => spec::OnLimit::Pause,
-        Some(OnLimit::RetryNow) | None => patience.on_limit,
+        Some(OnLimit::RetryNow) | None => rate_limits.on_limit,
     };
     let mut opening: Vec<Event> = vec![env.run_started()];
     opening.extend(steps::unknown_step_events(&state));

@@ -8,5 +8,5 @@ use crate::steps::Runner;
 
 pub(super) async fn run(runner: &Runner, chain: &Chain) -> Result<Ending, Error> {
     runner.observer.planned(chain.steps.len());
-    sequence::run(runner, None, &chain.steps, &runner.scope).await
+    sequence::run(runner, None, &chain.steps, &runner.rendering.scope).await
 }

@@ -37,7 +37,7 @@ pub(super) async fn run_all<T>(
 /// Records an error, and returns the most important one so far.
 pub(super) fn record_error(runner: &Runner, known: Option<Error>, error: Error) -> Error {
     if rank(&error) > 0 {
-        runner.failing.store(true, Ordering::Relaxed);
+        runner.limits.failing.store(true, Ordering::Relaxed);
     }
     match known {
         Some(known) if rank(&known) >= rank(&error) => known,

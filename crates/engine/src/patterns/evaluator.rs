@@ -44,7 +44,7 @@ impl Evaluation {
 
 pub(super) async fn run(runner: &Runner, config: &Evaluator) -> Result<Ending, Error> {
     let history = List::default();
-    let (mut scope, mut best) = (runner.scope.clone(), 0);
+    let (mut scope, mut best) = (runner.rendering.scope.clone(), 0);
     let mut revised: Option<(Answer, Evaluation)> = None;
     for iteration in 1..=config.max_iters {
         let prefix = Path::root("iterations").join(iteration);
@@ -77,6 +77,7 @@ pub(super) async fn run(runner: &Runner, config: &Evaluator) -> Result<Ending, E
                 .iter()
                 .any(|word| words.trim().eq_ignore_ascii_case(word));
             scope = runner
+                .rendering
                 .scope
                 .with([("hitl_response", TemplateValue::Answer(said))]);
         }
@@ -94,7 +95,7 @@ pub(super) async fn run(runner: &Runner, config: &Evaluator) -> Result<Ending, E
         revised = Some((draft, evaluation));
     }
     Err(Error::BelowScore {
-        name: runner.name.clone(),
+        name: runner.id.name.clone(),
         drafts: config.max_iters,
         best,
         needed: config.min_score,

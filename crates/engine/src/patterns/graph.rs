@@ -14,7 +14,7 @@ pub(super) async fn run(runner: &Runner, config: &Graph) -> Result<Ending, Error
     for node in &config.nodes {
         nodes.set(&node.id, unvisited(node));
     }
-    let base = runner.scope.with([
+    let base = runner.rendering.scope.with([
         ("nodes", TemplateValue::from(nodes.clone())),
         ("hitl_response", TemplateValue::Value(Value::from(()))),
     ]);
@@ -25,7 +25,7 @@ pub(super) async fn run(runner: &Runner, config: &Graph) -> Result<Ending, Error
         let node = &config.nodes[current];
         if visits[current] == config.max_iterations {
             return Err(Error::TooManyVisits {
-                name: runner.name.clone(),
+                name: runner.id.name.clone(),
                 node: node.id.clone(),
                 visits: visits[current],
             });
@@ -71,7 +71,7 @@ pub(super) async fn run(runner: &Runner, config: &Graph) -> Result<Ending, Error
             "cumulative_tokens",
             TemplateValue::from(state.usage.tokens()),
         ),
-        ("name", TemplateValue::from(runner.name.to_string())),
+        ("name", TemplateValue::from(runner.id.name.to_string())),
         (
             "timestamp",
             TemplateValue::from(state.updated_at.to_string()),

@@ -32,6 +32,7 @@ struct Done {
 pub(super) async fn run(runner: &Runner, config: &Orchestrator) -> Result<Ending, Error> {
     let workers = List::default();
     let mut scope = runner
+        .rendering
         .scope
         .with([("workers", TemplateValue::from(workers.clone()))]);
     let (mut done, mut rounds) = (Vec::new(), 0);
@@ -85,7 +86,7 @@ pub(super) async fn run(runner: &Runner, config: &Orchestrator) -> Result<Ending
     }
     if last.is_none() {
         let text = render_results(runner, &done).await?;
-        last = Some(runner.answers.add(Source::InMemory(text.into())));
+        last = Some(runner.rendering.answers.add(Source::InMemory(text.into())));
     }
     Ok(Ending { last, scope })
 }

@@ -22,7 +22,13 @@ pub(super) async fn run(runner: &Runner, config: &Parallel) -> Result<Ending, Er
         .planned(steps + usize::from(config.reduce.is_some()));
     let work = config.branches.iter().map(|branch| async {
         let prefix = Path::root("branches").join(&branch.id);
-        sequence::run(runner, Some(&prefix), &branch.steps, &runner.scope).await
+        sequence::run(
+            runner,
+            Some(&prefix),
+            &branch.steps,
+            &runner.rendering.scope,
+        )
+        .await
     });
     let endings = concurrent::run_all(runner, work).await?;
     let branches = Map::new(config.branches.iter().map(|branch| branch.id.as_str()));
@@ -37,6 +43,7 @@ pub(super) async fn run(runner: &Runner, config: &Parallel) -> Result<Ending, Er
         branches.set(&branch.id, TemplateValue::fields(fields));
     }
     let scope = runner
+        .rendering
         .scope
         .with([("branches", TemplateValue::from(branches))]);
     let path = Path::root("reduce");
@@ -48,7 +55,7 @@ pub(super) async fn run(runner: &Runner, config: &Parallel) -> Result<Ending, Er
     let last = if let Some(reduce) = &config.reduce {
         sequence::run_one(runner, path, reduce, Input::Text(text), &scope).await?
     } else {
-        runner.answers.add(Source::InMemory(text.into()))
+        runner.rendering.answers.add(Source::InMemory(text.into()))
     };
     Ok(Ending {
         last: Some(last),

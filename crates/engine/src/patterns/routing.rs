@@ -33,12 +33,12 @@ pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Err
         shape: &shape,
         alone: "the JSON",
         retries: config.max_retries,
-        scope: &runner.scope,
+        scope: &runner.rendering.scope,
         access: AccessMode::ReadWrite,
     };
     let (name, answer) = ask_structured(runner, structured, parse_route).await?;
     let unknown = |path: &Path, name: &str| Error::UnusableAnswer {
-        name: runner.name.clone(),
+        name: runner.id.name.clone(),
         path: path.clone(),
         agent: config.agent.clone(),
         times: 1,
@@ -51,7 +51,10 @@ pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Err
     let mut route = find(&name).ok_or_else(|| unknown(&Path::root("router"), &name))?;
     if let Some(review) = &config.review {
         let path = Path::root("review");
-        let scope = runner.scope.with(router_values(config, route, answer));
+        let scope = runner
+            .rendering
+            .scope
+            .with(router_values(config, route, answer));
         let said = runner.ask_human(&path, review, &scope).await?;
         let said = runner.text(said).await?;
         route = match said.trim() {
@@ -77,7 +80,10 @@ pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Err
             }
         };
     }
-    let scope = runner.scope.with(router_values(config, route, answer));
+    let scope = runner
+        .rendering
+        .scope
+        .with(router_values(config, route, answer));
     let path = Path::root("routes").join(&route.name);
     let ending = sequence::run(runner, Some(&path), &route.steps, &scope).await?;
     let more = [

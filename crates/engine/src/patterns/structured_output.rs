@@ -61,7 +61,7 @@ pub(super) async fn ask_structured<T>(
         };
         if n == times {
             return Err(Error::UnusableAnswer {
-                name: runner.name.clone(),
+                name: runner.id.name.clone(),
                 path,
                 agent: structured.agent.to_owned(),
                 times,

@@ -19,6 +19,7 @@ pub(super) async fn run(runner: &Runner, config: &Tasks) -> Result<Ending, Error
     runner.observer.planned(tasks.len());
     let done = Map::new(tasks.iter().map(|task| task.id.as_str()));
     let scope = runner
+        .rendering
         .scope
         .with([("tasks", TemplateValue::from(done.clone()))]);
     let mut missing: Vec<usize> = tasks.iter().map(|task| task.deps.len()).collect();

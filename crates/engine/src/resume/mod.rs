@@ -25,13 +25,13 @@ use segno_core::resume::Strategy;
 
 /// How to resume unfinished steps where the user wants something other than the default.
 #[derive(Clone, Default)]
-pub struct ResumeOverrides {
+pub struct Overrides {
     /// Who continues.
-    pub with: Option<Replacement>,
+    pub agent: Option<Replacement>,
     /// Resume strategies that must not be used.
-    pub skipped: Vec<Strategy>,
+    pub skipped_strategies: Vec<Strategy>,
     /// An additional message to the agent.
-    pub say: Option<String>,
+    pub message: Option<String>,
     /// Whether to ignore the rest of an earlier run's wait for a rate limit.
     pub skip_earlier_wait: bool,
 }

@@ -74,7 +74,7 @@ impl Runner {
             let id = cli_agent::new_conversation_id(&*self.env.random);
             return Ok(CallPlan::new_conversation(id));
         }
-        let before = self.unfinished.get(&step.path);
+        let before = self.earlier.unfinished.get(&step.path);
         let found = self
             .find_conversation(cli_agent, native.as_ref(), excluded, before.is_some())
             .await?;
@@ -84,7 +84,7 @@ impl Runner {
         let notice = |text: &str| self.observer.notice(&format!("step {}: {text}", step.path));
         let source = Source {
             cli_agent,
-            workspace: &self.workspace,
+            workspace: &self.id.workspace,
             native: native.as_ref(),
             copy: found.copy.as_ref(),
             entries: &said,
@@ -102,7 +102,7 @@ impl Runner {
         let copied_from = copied_from.filter(|_| native.is_none());
         let moved_from = found.moved_from.as_deref().or(copied_from.as_deref());
         let facts = WorkspaceFacts {
-            workspace: &self.workspace,
+            workspace: &self.id.workspace,
             moved_from,
             status: self.workspace_status().await,
         };
@@ -136,7 +136,7 @@ impl Runner {
             id: opened.id,
             strategy: Some(plan.strategy),
             has_transcript: opened.has_transcript,
-            prompt: Some(match &self.overrides.say {
+            prompt: Some(match &self.earlier.overrides.message {
                 Some(said) if before.is_some() => format!("{prompt}\n\n{said}"),
                 _ => prompt,
             }),
@@ -171,7 +171,7 @@ impl Runner {
         let notice = |text: &str| self.observer.notice(text);
         let source = Source {
             cli_agent,
-            workspace: &self.workspace,
+            workspace: &self.id.workspace,
             native: native.as_ref(),
             copy: found.copy.as_ref(),
             entries: &past.entries,
@@ -190,7 +190,7 @@ impl Runner {
                 None
             } else {
                 let facts = WorkspaceFacts {
-                    workspace: &self.workspace,
+                    workspace: &self.id.workspace,
                     moved_from,
                     status: self.workspace_status().await,
                 };
@@ -206,7 +206,7 @@ impl Runner {
         } else {
             chat::with_history(random, &past.entries, &step.input)
         };
-        let prompt = match &self.overrides.say {
+        let prompt = match &self.earlier.overrides.message {
             Some(said) => Some(format!(
                 "{}\n\n{said}",
                 prompt.as_deref().unwrap_or(&step.input)
@@ -230,12 +230,20 @@ impl Runner {
         excluded: &[Strategy],
         resumes: bool,
     ) -> Result<FoundConversation, StepError> {
-        let collecting =
-            evidence::collect(&self.env, self.session, cli_agent, native, &self.workspace);
+        let collecting = evidence::collect(
+            &self.env,
+            self.id.session,
+            cli_agent,
+            native,
+            &self.id.workspace,
+        );
         let mut found = collecting.await.map_err(StepError::Engine)?;
         found.evidence.ruled_out = excluded.to_vec();
         if resumes {
-            found.evidence.ruled_out.extend(&self.overrides.skipped);
+            found
+                .evidence
+                .ruled_out
+                .extend(&self.earlier.overrides.skipped_strategies);
         }
         Ok(found)
     }
@@ -249,12 +257,13 @@ impl Runner {
         end: Option<Seq>,
     ) -> Result<PriorConversation, StepError> {
         let seqs = self
+            .earlier
             .finished
             .turns(&step.path, revision, step.input_digest());
         let seqs = seqs.iter().copied();
         let seqs = seqs.filter(|seq| end.is_none_or(|end| *seq < end));
         let past = self.exchange.as_ref().map(|exchange| &exchange.past);
-        let reading = PriorConversation::read(&self.env, self.session, seqs, newest, past);
+        let reading = PriorConversation::read(&self.env, self.id.session, seqs, newest, past);
         reading.await.map_err(StepError::Engine)
     }
 
@@ -273,10 +282,10 @@ impl Runner {
         let prior = self
             .prior_conversation(step, revision, Vec::new(), Some(handed))
             .await?;
-        let before = self.unfinished.get(&step.path);
+        let before = self.earlier.unfinished.get(&step.path);
         let cause = before.map_or(Cause::Lost, |before| Cause::of(&before.status));
         let facts = WorkspaceFacts {
-            workspace: &self.workspace,
+            workspace: &self.id.workspace,
             moved_from: None,
             status: self.workspace_status().await,
         };
@@ -285,7 +294,7 @@ impl Runner {
             .fresh_start_prompt(step, &cause, &facts, &prior)
             .await
             .map_err(StepError::Engine)?;
-        let prompt = match &self.overrides.say {
+        let prompt = match &self.earlier.overrides.message {
             Some(said) => format!("{prompt}\n\n{said}"),
             None => prompt,
         };
@@ -342,10 +351,10 @@ impl Runner {
     fn session_context<'a>(&'a self, state: &'a State) -> SessionContext<'a> {
         SessionContext {
             env: &self.env,
-            session: self.session,
-            name: &self.name,
+            session: self.id.session,
+            name: &self.id.name,
             outline: &self.outline,
-            finished: &self.finished,
+            finished: &self.earlier.finished,
             state,
         }
     }

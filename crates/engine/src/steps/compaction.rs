@@ -32,7 +32,7 @@ impl Runner {
         conversation: &mut Conversation,
         listener: &dyn Listener,
     ) -> Result<(), StepError> {
-        let Some(policy) = &self.compaction else {
+        let Some(policy) = &self.policy.compaction else {
             return Ok(());
         };
         // Once between two replies is enough, also after a restart.
@@ -63,7 +63,7 @@ impl Runner {
         let usage = priced(price, reply.usage);
         let (summary, clean) =
             journal::redact_and_store(&self.env, &final_answer(&reply)?.text).await?;
-        self.budget.spend(usage, false);
+        self.limits.budget.spend(usage, false);
         // The summary is durable before the next call, like every reply.
         let shortened = ConversationCompacted {
             path: step.path.clone(),

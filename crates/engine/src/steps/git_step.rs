@@ -26,11 +26,11 @@ impl Runner {
         description: &str,
         operation: impl Future<Output = Result<String, Error>>,
     ) -> Result<Answer, Error> {
-        if let Some(done) = self.finished.get(path) {
-            return Ok(self.answers.add(self.skip(path, done)));
+        if let Some(done) = self.earlier.finished.get(path) {
+            return Ok(self.rendering.answers.add(self.skip(path, done)));
         }
         self.check_may_start().await?;
-        let open = self.unfinished.get(path);
+        let open = self.earlier.unfinished.get(path);
         let (revision, before) = open.map_or((0, 0), |open| (open.revision, open.attempt));
         let attempt = before + 1;
         let (input, _) = journal::redact_and_store(&self.env, description).await?;
@@ -57,7 +57,7 @@ impl Runner {
                 message: "not started: the disk is full".into(),
             }));
             return Err(Error::DiskFull {
-                name: self.name.clone(),
+                name: self.id.name.clone(),
             });
         }
         let started_at = self.env.clock.now();
@@ -71,7 +71,7 @@ impl Runner {
         point(Point::StepAfterEffect);
         let (output, clean) = journal::redact_and_store(&self.env, &text).await?;
         let elapsed = self.env.clock.now().since(started_at);
-        self.budget.spend(Usage::default(), true);
+        self.limits.budget.spend(Usage::default(), true);
         self.journal.enqueue(StepFinished {
             path: path.clone(),
             revision,
@@ -80,7 +80,7 @@ impl Runner {
             usage: Usage::default(),
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         });
-        Ok(self.answers.add(Source::Fresh {
+        Ok(self.rendering.answers.add(Source::Fresh {
             text: clean.into(),
             path: path.clone(),
             revision,

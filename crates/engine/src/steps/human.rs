@@ -35,8 +35,8 @@ impl Runner {
         human_step: &HumanQuestion,
         scope: &Scope,
     ) -> Result<Answer, Error> {
-        if let Some(done) = self.finished.get(path) {
-            return Ok(self.answers.add(self.skip(path, done)));
+        if let Some(done) = self.earlier.finished.get(path) {
+            return Ok(self.rendering.answers.add(self.skip(path, done)));
         }
         self.check_may_start().await?;
         let (question, context) = if let Some(known) = self.open_question(path).await? {
@@ -52,7 +52,7 @@ impl Runner {
         let clean = self
             .await_answer(path, &question, context.as_deref())
             .await?;
-        Ok(self.answers.add(Source::InMemory(clean.into())))
+        Ok(self.rendering.answers.add(Source::InMemory(clean.into())))
     }
 
     /// Asks a human to approve what an agent wants to do.
@@ -62,8 +62,8 @@ impl Runner {
         prompt: &str,
         shown: &str,
     ) -> Result<String, Error> {
-        if let Some(done) = self.finished.get(path) {
-            let answer = self.answers.add(Source::Journal(done.seq));
+        if let Some(done) = self.earlier.finished.get(path) {
+            let answer = self.rendering.answers.add(Source::Journal(done.seq));
             return Ok(self.text(answer).await?.to_string());
         }
         let human_step = HumanQuestion {
@@ -136,10 +136,10 @@ impl Runner {
         &self,
         path: &Path,
     ) -> Result<Option<(state::Question, Option<String>)>, Error> {
-        let Some(question) = self.open_questions.get(path).cloned() else {
+        let Some(question) = self.earlier.open_questions.get(path).cloned() else {
             return Ok(None);
         };
-        let entry = self.env.store.event(self.session, question.seq).await?;
+        let entry = self.env.store.event(self.id.session, question.seq).await?;
         let context = match entry.event.text() {
             Some(text) => Some(journal::load_text(&self.env, text).await?),
             None => None,
@@ -162,7 +162,7 @@ impl Runner {
         let late = || match &question.default {
             Some(default) => Ok((default.clone(), BY_DEFAULT.to_owned(), Vec::new())),
             None => Err(Error::AnswerTimeout {
-                name: self.name.clone(),
+                name: self.id.name.clone(),
                 path: path.clone(),
             }),
         };
@@ -170,7 +170,7 @@ impl Runner {
             return late();
         }
         let waiting = || Error::WaitingForHuman {
-            name: self.name.clone(),
+            name: self.id.name.clone(),
             path: path.clone(),
             prompt: question.prompt.clone(),
             context: context.map(str::to_owned),
@@ -180,7 +180,7 @@ impl Runner {
             return Err(waiting());
         };
         // One human answers one question at a time.
-        let _turn = self.human.lock().await;
+        let _turn = self.limits.one_question.lock().await;
         let time = async {
             match left {
                 Some(left) => self.env.clock.sleep(left).await,
@@ -223,7 +223,7 @@ impl Runner {
     }
 
     async fn inbox_answer(&self, path: &Path) -> Result<Option<(String, String, Vec<u64>)>, Error> {
-        for (number, message) in self.env.store.pending(self.session).await? {
+        for (number, message) in self.env.store.pending(self.id.session).await? {
             if let InboxMessage::Answer {
                 path: asked,
                 text,

@@ -22,38 +22,30 @@ pub(crate) mod notes_file;
 mod rate_limit;
 mod run_cli_agent;
 mod run_model_loop;
+mod runner_parts;
 mod step;
 mod toolset;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use segno_core::agent::AccessMode;
-use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Event, OnChange, Run, Seq};
+use segno_core::journal::{Event, OnChange, Seq};
 use segno_core::model::{Message, Part};
-use segno_core::retry::Policy;
 use segno_core::snapshot::WorkspaceStatus;
-use segno_core::state::{self, FinishedStep, FinishedSteps};
+use segno_core::state::FinishedStep;
 use segno_core::step::Path;
-use segno_core::usage::Usage;
-use segno_spec::template::Templates;
-use segno_spec::{Compaction, ContextFull, RateLimitPolicy, Schema};
-use tokio::sync::Semaphore;
+use segno_spec::Schema;
 
-use crate::answers::{Answer, Answers, Source};
-use crate::auto_pause::AutoPause;
-use crate::budget::Budget;
+use crate::answers::{Answer, Source};
 use crate::env::{AgentDriver, Env};
 use crate::error::Error;
 use crate::journal::{self, Writer};
 use crate::memory::QuestionText;
 use crate::observe::Observer;
+use crate::resume::Replacement;
 use crate::resume::context::Outline;
-use crate::resume::{Replacement, ResumeOverrides};
 use crate::scope::Scope;
 use crate::steps::chat::Exchange;
 use crate::steps::json_answer::find_json;
@@ -67,6 +59,8 @@ pub use agents::Agents;
 pub use human::check_answer;
 pub use run_cli_agent::remaining_usage;
 pub(crate) use run_model_loop::final_answer;
+pub use runner_parts::Saved;
+pub(crate) use runner_parts::{EarlierRuns, Limits, Policy, Rendering, RunIdentity};
 pub use step::{digest, unknown_step_events};
 pub(crate) use step::{priced, unfinished_steps};
 
@@ -78,69 +72,24 @@ const MAX_MEMORY_BYTES: usize = 256 * 1024;
 /// finishes first, and see that step end.
 const INBOX_READ_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The state of one run: identity, policies, budget, and access to the journal, agents and people.
+/// One run: who it is, what it may use, and what earlier runs left.
 pub struct Runner {
     pub(crate) env: Env,
-    pub(crate) session: SessionId,
-    pub(crate) name: Name,
-    pub(crate) run: Run,
-    pub(crate) workspace: PathBuf,
+    pub(crate) id: RunIdentity,
     pub(crate) journal: Writer,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) stop_token: StopToken,
-    pub(crate) finished: FinishedSteps,
-    pub(crate) on_change: OnChange,
-    /// How this run resumes the steps that earlier runs left unfinished.
-    pub(crate) overrides: ResumeOverrides,
     pub(crate) agents: Agents,
-    pub(crate) retry: Policy,
-    pub(crate) timeout: Option<Duration>,
-    /// What the run does when a provider limits it and says when the limit ends.
-    pub(crate) patience: RateLimitPolicy,
-    /// Bounds how many agents run at once.
-    pub(crate) slots: Semaphore,
-    pub(crate) budget: Budget,
-    /// When the run pauses on its own.
-    pub(crate) auto_pause: AutoPause,
-    /// What the run does when the context of a CLI agent is nearly full.
-    pub(crate) context_full: ContextFull,
-    /// Whether models receive their earlier questions and answers.
-    pub(crate) remembers: bool,
-    /// When the run compacts a model's conversation.
-    pub(crate) compaction: Option<Compaction>,
-    /// The file with notes about what agents did, if the workflow has one.
-    pub(crate) notes: Option<NotesFile>,
-    /// Questions of earlier runs that no one has answered yet.
-    pub(crate) open_questions: BTreeMap<Path, state::Question>,
-    /// Held while a human is being asked, so that questions come one at a time.
-    pub(crate) human: tokio::sync::Mutex<()>,
-    /// The steps that earlier runs started and did not finish, with their status.
-    pub(crate) unfinished: HashMap<Path, state::OpenStep>,
-    pub(crate) saved: Mutex<Saved>,
+    pub(crate) policy: Policy,
+    pub(crate) earlier: EarlierRuns,
+    pub(crate) limits: Limits,
+    pub(crate) rendering: Rendering,
     /// What the workflow says about itself, for the resume context of new agents.
     pub(crate) outline: Outline,
-    /// Agents whose prompt template cannot be rendered, and for which the observer already got a
-    /// notice.
-    pub(crate) unrendered_prompts: Mutex<BTreeSet<String>>,
-    /// The variables that every template sees.
-    pub(crate) scope: Scope,
-    pub(crate) answers: Answers,
-    pub(crate) templates: Templates,
+    /// The file with notes about what agents did, if the workflow has one.
+    pub(crate) notes: Option<NotesFile>,
     /// The message being answered, if the session is a chat.
     pub(crate) exchange: Option<Box<Exchange>>,
-    /// When the inbox was last read before a step started.
-    pub(crate) inbox_read_at: Mutex<Option<Duration>>,
-    /// Set when a step failed: concurrent steps start nothing new.
-    pub(crate) failing: AtomicBool,
-}
-
-/// What this run did not repeat because earlier runs had finished it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Saved {
-    /// Steps that were skipped.
-    pub steps: u64,
-    /// What the skipped steps had used.
-    pub usage: Usage,
 }
 
 /// A request to run one step with an agent.
@@ -200,7 +149,7 @@ impl Runner {
         match fits_schema(schema, &self.text(answer).await?) {
             Ok(()) => Ok(answer),
             Err(reason) => Err(Error::UnusableAnswer {
-                name: self.name.clone(),
+                name: self.id.name.clone(),
                 path: path.join("repair"),
                 agent: agent.to_owned(),
                 times: 2,
@@ -213,7 +162,7 @@ impl Runner {
     pub(crate) async fn run_step(&self, question: Question<'_>) -> Result<Answer, Error> {
         // A finished step needs no rendering.
         if let Some((asked, source)) = self.recorded_answer(&question.path) {
-            let answer = self.answers.add(source);
+            let answer = self.rendering.answers.add(source);
             let asked = QuestionText::Journal(asked);
             self.remember(
                 &question.path,
@@ -250,7 +199,7 @@ impl Runner {
             && let Err(reason) = schema.check(&value)
         {
             return Err(Error::InvalidInput {
-                name: self.name.clone(),
+                name: self.id.name.clone(),
                 path,
                 agent: agent.to_owned(),
                 reason,
@@ -290,7 +239,7 @@ impl Runner {
                 .as_ref()
                 .map(|(model, price)| (&**model, *price)),
         };
-        let answer = self.answers.add(self.step(step).await?);
+        let answer = self.rendering.answers.add(self.step(step).await?);
         if let Some(notes) = &self.notes {
             // The answer is durable before a file mentions it.
             self.journal.flush().await?;
@@ -310,8 +259,8 @@ impl Runner {
     /// Who executes the step: the agent of the spec, unless an earlier run handed the unfinished
     /// step over, or the user resumes it with another agent.
     fn actor<'a>(&'a self, path: &Path, agent: &'a str) -> (&'a str, &'a Agent) {
-        let open = self.unfinished.get(path);
-        let wanted = open.and_then(|open| match &self.overrides.with {
+        let open = self.earlier.unfinished.get(path);
+        let wanted = open.and_then(|open| match &self.earlier.overrides.agent {
             Some(Replacement::Agent(name)) => Some(name),
             Some(Replacement::Program(_)) => None,
             None => open.handed_over_at.map(|_| &open.agent),
@@ -326,7 +275,8 @@ impl Runner {
         question: &Question<'_>,
         answer: Answer,
     ) -> Result<(), Error> {
-        let (Some(notes), Some(done)) = (&self.notes, self.finished.get(&question.path)) else {
+        let (Some(notes), Some(done)) = (&self.notes, self.earlier.finished.get(&question.path))
+        else {
             return Ok(());
         };
         let step = question.path.as_str();
@@ -355,7 +305,7 @@ impl Runner {
         answer: Answer,
     ) {
         let model = matches!(self.agents.get(agent).driver, AgentDriver::Model(_));
-        if self.remembers && model {
+        if self.policy.has_memory && model {
             scope.memory().add(path, agent, asked, answer);
         }
     }
@@ -385,11 +335,11 @@ impl Runner {
 
     /// The input of the step whose start is event `seq`.
     async fn input_at(&self, seq: Seq) -> Result<String, Error> {
-        let entry = self.env.store.event(self.session, seq).await?;
+        let entry = self.env.store.event(self.id.session, seq).await?;
         match &entry.event {
             Event::StepStarted(event) => Ok(journal::load_text(&self.env, &event.input).await?),
             other => Err(Error::InvalidJournal {
-                session: self.session,
+                session: self.id.session,
                 reason: format!("event {seq} is a {}, not the start of a step", other.kind()),
             }),
         }
@@ -401,6 +351,7 @@ impl Runner {
         match self.render("the prompt", &agent, source, scope).await {
             Err(Error::Template { error, .. }) => {
                 let mut reported = self
+                    .rendering
                     .unrendered_prompts
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner);
@@ -417,8 +368,9 @@ impl Runner {
 
     pub async fn text(&self, answer: Answer) -> Result<Arc<str>, Error> {
         let text = self
+            .rendering
             .answers
-            .text(&self.env, &self.journal, self.session, answer);
+            .text(&self.env, &self.journal, self.id.session, answer);
         Ok(text.await?)
     }
 
@@ -430,7 +382,8 @@ impl Runner {
         source: &str,
         scope: &Scope,
     ) -> Result<String, Error> {
-        let rendered = self.with_answers_loaded(|| self.templates.render(source, scope.value()));
+        let rendered =
+            self.with_answers_loaded(|| self.rendering.templates.render(source, scope.value()));
         rendered.await?.map_err(|error| Error::Template {
             place: format!("{what} of {whose}"),
             error,
@@ -439,7 +392,8 @@ impl Runner {
 
     /// Evaluates the condition of an edge that leaves `node`.
     pub async fn holds(&self, node: &str, source: &str, scope: &Scope) -> Result<bool, Error> {
-        let held = self.with_answers_loaded(|| self.templates.holds(source, scope.value()));
+        let held =
+            self.with_answers_loaded(|| self.rendering.templates.holds(source, scope.value()));
         held.await?.map_err(|error| Error::Template {
             place: format!("the condition `{source}` after node {node}"),
             error,
@@ -450,21 +404,21 @@ impl Runner {
     async fn with_answers_loaded<T>(&self, attempt: impl Fn() -> T) -> Result<T, Error> {
         loop {
             let result = attempt();
-            let missed = self.answers.take_missed();
+            let missed = self.rendering.answers.take_missed();
             if missed.is_empty() {
-                self.answers.evict();
+                self.rendering.answers.evict();
                 return Ok(result);
             }
             for answer in missed {
                 let text = self.text(answer).await?;
-                self.answers.cache(answer, text);
+                self.rendering.answers.cache(answer, text);
             }
         }
     }
 
     /// Whether the step is finished and will not run again, so that its input need not be built.
     pub(crate) fn will_skip(&self, path: &Path) -> bool {
-        self.on_change != OnChange::Rerun && self.finished.get(path).is_some()
+        self.policy.on_change != OnChange::Rerun && self.earlier.finished.get(path).is_some()
     }
 
     /// The workspace status now, and what the session has changed since it started.
@@ -472,7 +426,7 @@ impl Runner {
         let began = self
             .journal
             .with_state(|state| state.start_commit().map(str::to_owned));
-        workspace::workspace_status(&self.env, &self.workspace, began.as_deref()).await
+        workspace::workspace_status(&self.env, &self.id.workspace, began.as_deref()).await
     }
 
     /// The workflow's variables as JSON for a prompt.
@@ -487,25 +441,30 @@ impl Runner {
     /// The recorded answer of a finished step, unless changed inputs make steps run again.
     fn recorded_answer(&self, path: &Path) -> Option<(Seq, Source)> {
         let done = self
+            .earlier
             .finished
             .get(path)
-            .filter(|_| self.on_change != OnChange::Rerun)?;
+            .filter(|_| self.policy.on_change != OnChange::Rerun)?;
         Some((done.started_seq, self.skip(path, done)))
     }
 
     /// Counts a finished step as saved, reports it as skipped, and returns its recorded answer.
     fn skip(&self, path: &Path, done: &FinishedStep) -> Source {
-        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut saved = self
+            .earlier
+            .saved
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         saved.steps += 1;
         saved.usage += done.usage;
-        self.observer.skipped(self.session, path);
+        self.observer.skipped(self.id.session, path);
         Source::Journal(done.seq)
     }
 
     /// Skips every finished step below `place`.
     pub(crate) fn skip_finished_below(&self, place: &Path) {
         let below = format!("{place}/");
-        let finished = self.finished.iter();
+        let finished = self.earlier.finished.iter();
         let mut skipped: Vec<_> = finished
             .filter(|(path, _)| path.as_str().starts_with(&below))
             .collect();
@@ -519,16 +478,16 @@ impl Runner {
     /// left.
     pub(crate) async fn check_may_start(&self) -> Result<(), Error> {
         self.read_stop_requests().await;
-        if let Some(stop) = self.auto_pause.due_stop() {
+        if let Some(stop) = self.limits.auto_pause.due_stop() {
             self.stop_token.request_stop(stop);
         }
         if let Some(stop) = self.due_stop() {
             return Err(self.stop_error(stop));
         }
-        if self.failing.load(Ordering::Relaxed) {
+        if self.limits.failing.load(Ordering::Relaxed) {
             return Err(Error::ConcurrentStepFailed);
         }
-        for neared in self.budget.check(&self.name)? {
+        for neared in self.limits.budget.check(&self.id.name)? {
             self.journal.enqueue(neared);
         }
         Ok(())
@@ -540,6 +499,7 @@ impl Runner {
         let now = self.env.clock.elapsed();
         {
             let mut inbox_read_at = self
+                .limits
                 .inbox_read_at
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
@@ -548,7 +508,13 @@ impl Runner {
             }
             *inbox_read_at = Some(now);
         }
-        lease::read_stop_requests(&self.env, self.session, &self.stop_token, &*self.observer).await;
+        lease::read_stop_requests(
+            &self.env,
+            self.id.session,
+            &self.stop_token,
+            &*self.observer,
+        )
+        .await;
     }
 
     /// The stop request that takes effect here, if there is one.
@@ -560,7 +526,7 @@ impl Runner {
     pub(crate) fn stop_error(&self, stop: Stop) -> Error {
         match stop {
             Stop::Requested(asked) => Error::Stopped {
-                name: self.name.clone(),
+                name: self.id.name.clone(),
                 status: asked.status,
                 by: asked.by,
             },

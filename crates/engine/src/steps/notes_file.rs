@@ -72,8 +72,12 @@ impl NotesFile {
         let (now, number) = (runner.env.clock.now(), file.notes.len() + 1);
         file.notes.push(self.render(&note, &mark, now, number));
         let text = file.notes.concat();
-        let replaced =
-            artifact_files::replace_file(&runner.env, runner.session, &file.path, text.as_bytes());
+        let replaced = artifact_files::replace_file(
+            &runner.env,
+            runner.id.session,
+            &file.path,
+            text.as_bytes(),
+        );
         replaced.map_err(|error| self.unusable(error.to_string()))
     }
 
@@ -94,7 +98,7 @@ impl NotesFile {
         file: &'a mut Option<ParsedFile>,
     ) -> Result<&'a mut ParsedFile, Error> {
         if file.is_none() {
-            let path = artifact_files::resolve_path(&runner.workspace, &self.policy.file)?;
+            let path = artifact_files::resolve_path(&runner.id.workspace, &self.policy.file)?;
             let text = match runner.env.disk.read(&path, MAX_FILE_BYTES) {
                 Ok(bytes) => {
                     String::from_utf8(bytes).map_err(|error| self.unusable(error.to_string()))?
@@ -181,7 +185,7 @@ impl NotesFile {
 
 /// The mark that identifies a note.
 fn mark(runner: &Runner, step: &str) -> String {
-    format!("{}/{step}", runner.session)
+    format!("{}/{step}", runner.id.session)
 }
 
 /// The start of a text, in one line that is neither heading nor mark.

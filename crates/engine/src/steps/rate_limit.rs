@@ -81,7 +81,7 @@ impl Runner {
             // once" again and again.
             let unlimited = Policy {
                 retries: u32::MAX,
-                ..self.retry
+                ..self.policy.retry
             };
             let least = unlimited.wait(waits + 1, jitter).unwrap_or_default();
             let wait = demanded.max(least);
@@ -100,7 +100,7 @@ impl Runner {
             }
         } else {
             let wait = Some(error.kind).filter(|kind| kind.is_transient());
-            let wait = wait.and_then(|_| self.retry.wait(failed, jitter));
+            let wait = wait.and_then(|_| self.policy.retry.wait(failed, jitter));
             match wait {
                 Some(wait) => (Next::Retry(wait), wait),
                 None => return Ok(Next::GiveUp),
@@ -114,7 +114,7 @@ impl Runner {
 
     /// Checks that the budget allows another attempt after a wait.
     fn check_budget_after(&self, wait: Duration) -> Result<(), Error> {
-        for neared in self.budget.check_after(&self.name, wait)? {
+        for neared in self.limits.budget.check_after(&self.id.name, wait)? {
             self.journal.enqueue(neared);
         }
         Ok(())
@@ -122,13 +122,13 @@ impl Runner {
 
     /// Why the run does not wait; `None` if it waits.
     fn refuse_to_wait(&self, wait: Duration, total: Duration, waits: u32) -> Option<NoWaitReason> {
-        let patience = self.patience;
-        if patience.on_limit == OnLimit::Pause {
+        let policy = self.policy.rate_limits;
+        if policy.on_limit == OnLimit::Pause {
             Some(NoWaitReason::Pause)
-        } else if wait > patience.max_wait {
-            Some(NoWaitReason::MaxWait(patience.max_wait))
-        } else if total > patience.max_total_wait {
-            Some(NoWaitReason::MaxTotalWait(patience.max_total_wait))
+        } else if wait > policy.max_wait {
+            Some(NoWaitReason::MaxWait(policy.max_wait))
+        } else if total > policy.max_total_wait {
+            Some(NoWaitReason::MaxTotalWait(policy.max_total_wait))
         } else if waits >= MAX_WAITS {
             Some(NoWaitReason::TooManyWaits(waits))
         } else {
@@ -151,7 +151,7 @@ impl Runner {
         let other = provider
             .as_ref()
             .is_some_and(|of| *of != self.provider(step));
-        if self.overrides.skip_earlier_wait || other {
+        if self.earlier.overrides.skip_earlier_wait || other {
             return Ok(());
         }
         let left = until.since(now);
@@ -163,7 +163,7 @@ impl Runner {
             }
             self.check_budget_after(left)?;
             self.observer
-                .suspended(self.session, &step.path, &suspension);
+                .suspended(self.id.session, &step.path, &suspension);
         }
         self.sleep_until(until).await
     }
@@ -175,7 +175,7 @@ impl Runner {
         why: NoWaitReason,
     ) -> Error {
         Error::Suspended {
-            name: self.name.clone(),
+            name: self.id.name.clone(),
             path: step.path.clone(),
             provider: suspension.provider,
             until: suspension.until,

@@ -54,7 +54,7 @@ impl Runner {
                 attempt,
                 program: cli_agent.kind(),
                 native_id: call_plan.id.clone(),
-                folder: self.workspace.to_string_lossy().into_owned(),
+                folder: self.id.workspace.to_string_lossy().into_owned(),
                 strategy: call_plan.strategy,
             };
             let continues = call_plan.has_transcript;
@@ -79,7 +79,7 @@ impl Runner {
                 ..*request
             };
             let full = async {
-                match self.context_full {
+                match self.policy.context_full {
                     ContextFull::Agent => std::future::pending().await,
                     ContextFull::Handoff | ContextFull::Pause => {
                         agent_listener.wait_context_full().await
@@ -96,7 +96,7 @@ impl Runner {
             };
             drop(agent_listener);
             let written = writer.await.expect("received messages are recorded");
-            self.budget.spend(written.usage, false);
+            self.limits.budget.spend(written.usage, false);
             let rest = |usage: Usage| remaining_usage(priced(step.price, usage), written.usage);
             let outcome = match outcome {
                 Ok(outcome) => outcome,
@@ -110,11 +110,11 @@ impl Runner {
                     });
                 }
                 Err(Halt::Full(percent))
-                    if self.context_full == ContextFull::Pause
+                    if self.policy.context_full == ContextFull::Pause
                         || fresh_starts == MAX_FRESH_STARTS =>
                 {
                     return Err(StepError::Engine(Error::ContextFull {
-                        name: self.name.clone(),
+                        name: self.id.name.clone(),
                         path: step.path.clone(),
                         percent,
                     }));

@@ -241,10 +241,11 @@ impl Runner {
             ..Conversation::default()
         };
         for seq in self
+            .earlier
             .finished
             .turns(&step.path, revision, step.input_digest())
         {
-            let entry = self.env.store.event(self.session, *seq).await?;
+            let entry = self.env.store.event(self.id.session, *seq).await?;
             match &entry.event {
                 // Replies of another agent; this agent gets them quoted in its input.
                 Event::ModelReplied(_) if *seq < from => conversation.turn += 1,
@@ -253,7 +254,7 @@ impl Runner {
                     let parts = journal::load_text(&self.env, &event.parts).await?;
                     let parts = serde_json::from_str(&parts).map_err(|error| {
                         StepError::Engine(Error::InvalidJournal {
-                            session: self.session,
+                            session: self.id.session,
                             reason: format!("event {seq} has no model reply: {error}"),
                         })
                     })?;
@@ -410,7 +411,7 @@ impl Runner {
         let mut parts = serde_json::to_value(&reply.parts).expect("parts serialize to JSON");
         self.env.redactor.redact_json(&mut parts);
         let kept = journal::store_redacted(&self.env, parts.to_string()).await?;
-        self.budget.spend(reply.usage, false);
+        self.limits.budget.spend(reply.usage, false);
         self.journal.enqueue(ModelReplied {
             path: step.path.clone(),
             revision,
@@ -427,7 +428,12 @@ impl Runner {
         if let Some(stop) = self.due_stop() {
             return Err(StepError::Stopped(stop));
         }
-        for neared in self.budget.check(&self.name).map_err(StepError::Engine)? {
+        for neared in self
+            .limits
+            .budget
+            .check(&self.id.name)
+            .map_err(StepError::Engine)?
+        {
             self.journal.enqueue(neared);
         }
         Ok(())

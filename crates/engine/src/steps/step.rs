@@ -111,7 +111,7 @@ impl Runner {
     /// Returns the recorded answer if the step finished with the same input, otherwise runs it.
     pub(super) async fn step(&self, step: Step<'_>) -> Result<Source, Error> {
         let mut revision = 0;
-        if let Some(done) = self.finished.get(&step.path) {
+        if let Some(done) = self.earlier.finished.get(&step.path) {
             if done.input_digest == step.input_digest() {
                 return Ok(self.skip(&step.path, done));
             }
@@ -127,7 +127,7 @@ impl Runner {
 
     /// Repeats attempts until one succeeds, the retries are used up, or the run stops.
     async fn run_attempts(&self, step: &Step<'_>, revision: u32) -> Result<Source, Error> {
-        let (revision, previous_attempts) = match self.unfinished.get(&step.path) {
+        let (revision, previous_attempts) = match self.earlier.unfinished.get(&step.path) {
             Some(open) if open.revision >= revision => {
                 self.finish_earlier_wait(step, open).await?;
                 (open.revision, open.attempt)
@@ -140,7 +140,12 @@ impl Runner {
         let (mut attempt, mut failed) = (previous_attempts, 0);
         loop {
             attempt += 1;
-            let slot = self.slots.acquire().await.expect("it is never closed");
+            let slot = self
+                .limits
+                .slots
+                .acquire()
+                .await
+                .expect("it is never closed");
             self.check_may_start().await?;
             let started = StepStarted {
                 path: step.path.clone(),
@@ -200,7 +205,7 @@ impl Runner {
                 Attempt::Failed(error, usage) => {
                     // A step that waits occupies no agent slot.
                     drop(slot);
-                    self.budget.spend(usage, false);
+                    self.limits.budget.spend(usage, false);
                     failed += u32::from(!matches!(error.kind, ErrorKind::RateLimited(Some(_))));
                     let now = self.env.clock.now();
                     let next = self.after_failure(step, failed, &error, now).await?;
@@ -240,7 +245,7 @@ impl Runner {
     fn exhausted_error(&self, step: &Step<'_>, attempts: u32, error: &agent::Error) -> Error {
         let message = self.env.redactor.redact(&error.message).into_owned();
         Error::Step {
-            name: self.name.clone(),
+            name: self.id.name.clone(),
             path: step.path.clone(),
             agent: step.agent.to_owned(),
             attempts,
@@ -263,25 +268,25 @@ impl Runner {
         };
         let system = format!("{}{}", step.system, step.notes);
         let key = Digest::of_fields(&[
-            self.session.to_string().as_bytes(),
+            self.id.session.to_string().as_bytes(),
             step.path.as_str().as_bytes(),
             step.input_digest().as_bytes(),
         ]);
         let request = Request {
-            session: self.session,
-            run: self.run,
+            session: self.id.session,
+            run: self.id.run,
             path: &step.path,
             attempt,
             key,
             agent: step.agent,
             system: &system,
             input: &step.input,
-            workspace: &self.workspace,
+            workspace: &self.id.workspace,
             window: None,
             access: step.access,
         };
         let timeout = async {
-            match self.timeout {
+            match self.policy.timeout {
                 Some(limit) => self.env.clock.sleep(limit).await,
                 None => std::future::pending().await,
             }
@@ -313,7 +318,7 @@ impl Runner {
             stop = self.stop_token.wait_immediate() => return Attempt::Stopped(stop),
             () = timeout => Err(agent::Error::new(
                 ErrorKind::Timeout,
-                format!("no answer within {}", segno_core::time::format_duration(self.timeout.unwrap_or_default())),
+                format!("no answer within {}", segno_core::time::format_duration(self.policy.timeout.unwrap_or_default())),
             ).into()),
         };
         let used = *listener
@@ -345,10 +350,10 @@ impl Runner {
         // same (P7).
         let (output, clean) = journal::redact_and_store(&self.env, &answer.text).await?;
         let elapsed = self.env.clock.now().since(started_at);
-        self.budget.spend(usage, true);
+        self.limits.budget.spend(usage, true);
         // Inside a task, steps do not count for the automatic pause; the finished task does.
         if !self.stop_token.in_task() {
-            self.auto_pause.count_step();
+            self.limits.auto_pause.count_step();
         }
         let finished = StepFinished {
             path: step.path.clone(),
@@ -378,8 +383,8 @@ impl Runner {
     /// The CLI agent that continues a step of an earlier run, if it is not the agent of the spec:
     /// the one that the user chose, or the one that had the step last.
     pub(super) fn replacement(&self, step: &Step<'_>) -> Option<AgentDriver> {
-        let open = self.unfinished.get(&step.path)?;
-        let cli_agent = match &self.overrides.with {
+        let open = self.earlier.unfinished.get(&step.path)?;
+        let cli_agent = match &self.earlier.overrides.agent {
             Some(Replacement::Agent(_)) => None,
             Some(Replacement::Program(cli_agent)) => Some(Arc::clone(cli_agent)),
             None => {
@@ -417,7 +422,7 @@ impl Runner {
             suspended: None,
         });
         Error::DiskFull {
-            name: self.name.clone(),
+            name: self.id.name.clone(),
         }
     }
 }

@@ -82,7 +82,7 @@ async fn ask_planner(
         shape: prompts::PLAN_SHAPE,
         alone: "the checklist",
         retries: MAX_DRAFTS - 1,
-        scope: &runner.scope.remembering([]),
+        scope: &runner.rendering.scope.remembering([]),
         access: AccessMode::ReadOnly,
     };
     let (list, _) = ask_structured(runner, structured, |text| {
@@ -110,7 +110,10 @@ pub(super) async fn ask_human(
         timeout: None,
         validation: Some(validation.to_owned()),
     };
-    let scope = runner.scope.with([("shown", TemplateValue::from(shown))]);
+    let scope = runner
+        .rendering
+        .scope
+        .with([("shown", TemplateValue::from(shown))]);
     let answer = runner.ask_human(path, &human_step, &scope).await?;
     Ok(runner.text(answer).await?.to_string())
 }

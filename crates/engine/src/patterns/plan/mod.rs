@@ -51,9 +51,9 @@ pub(super) async fn run(runner: &Runner, plan: &Plan) -> Result<Ending, Error> {
             base: &base,
         };
         let prefix = task::path_of(&list.tasks[index].id);
-        let made = if let Some(done) = runner.finished.get(&prefix.join("commit")) {
+        let made = if let Some(done) = runner.earlier.finished.get(&prefix.join("commit")) {
             // A committed task is done, whatever its steps would be asked now.
-            let answer = runner.answers.add(Source::Journal(done.seq));
+            let answer = runner.rendering.answers.add(Source::Journal(done.seq));
             runner.skip_finished_below(&prefix);
             repository::parse_commit(&runner.text(answer).await?)
         } else {
@@ -62,7 +62,7 @@ pub(super) async fn run(runner: &Runner, plan: &Plan) -> Result<Ending, Error> {
             runner.stop_token.set_in_task(true);
             let made = job.run(runner).await;
             runner.stop_token.set_in_task(false);
-            runner.auto_pause.count_step();
+            runner.limits.auto_pause.count_step();
             made?
         };
         if let Some(commit) = &made.commit {
@@ -88,10 +88,13 @@ fn ending(runner: &Runner, list: &Checklist, done: &[(usize, TaskCommit)]) -> En
         }
         lines.join("\n")
     };
-    let last = runner.answers.add(Source::InMemory(text.into()));
+    let last = runner.rendering.answers.add(Source::InMemory(text.into()));
     Ending {
         last: Some(last),
-        scope: runner.scope.with([("plan", TemplateValue::Answer(last))]),
+        scope: runner
+            .rendering
+            .scope
+            .with([("plan", TemplateValue::Answer(last))]),
     }
 }
 

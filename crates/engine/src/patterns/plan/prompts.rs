@@ -23,7 +23,7 @@ pub(super) const PLAN_SHAPE: &str = "Answer with the plan as a Markdown checklis
 
 /// A fence mark that no author of the texts can predict.
 fn fence(runner: &Runner, path: &Path, texts: &[&str]) -> Fence {
-    let session = runner.session.to_string();
+    let session = runner.id.session.to_string();
     let mut fields = vec![session.as_bytes(), path.as_str().as_bytes()];
     fields.extend(texts.iter().map(|text| text.as_bytes()));
     Fence::from_digest(Digest::of_fields(&fields))

@@ -34,7 +34,7 @@ pub(super) async fn begin(runner: &Runner, plan: &Plan) -> Result<String, Error>
         .await?;
     let text = runner.text(answer).await?;
     let senseless = || Error::InvalidJournal {
-        session: runner.session,
+        session: runner.id.session,
         reason: "step begin has no commit".to_owned(),
     };
     parse_commit(&text).commit.ok_or_else(senseless)
@@ -49,7 +49,7 @@ async fn prepare(runner: &Runner, plan: &Plan) -> Result<String, Error> {
     }) = plan.worktree.clone()
     {
         let answer = json!({"branch": branch, "commit": commit}).to_string();
-        let folder = runner.workspace.clone();
+        let folder = runner.id.workspace.clone();
         let plot = NewWorktree {
             repository,
             branch,
@@ -64,9 +64,9 @@ async fn prepare(runner: &Runner, plan: &Plan) -> Result<String, Error> {
         commit,
         changed,
         ..
-    } = worktrees.inspect(runner.workspace.clone()).await?;
+    } = worktrees.inspect(runner.id.workspace.clone()).await?;
     if !changed.is_empty() {
-        let folder = runner.workspace.clone();
+        let folder = runner.id.workspace.clone();
         return Err(GitError::Uncommitted { folder, changed }.into());
     }
     Ok(json!({"branch": branch, "commit": commit}).to_string())

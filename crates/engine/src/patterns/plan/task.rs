@@ -60,7 +60,7 @@ impl Job<'_> {
     /// Runs the task until its result is committed.
     pub(super) async fn run(&self, runner: &Runner) -> Result<TaskCommit, Error> {
         // Agents remember nothing of other tasks.
-        let scope = runner.scope.remembering([]);
+        let scope = runner.rendering.scope.remembering([]);
         let mut feedback: Option<Vec<String>> = None;
         for round in 1.. {
             let prefix = path_of(&self.task().id).join(round);
@@ -132,7 +132,7 @@ impl Job<'_> {
             shape: SHAPE,
             alone: "the JSON",
             retries: REVIEW_RETRIES,
-            scope: &runner.scope.remembering([]),
+            scope: &runner.rendering.scope.remembering([]),
             access: AccessMode::ReadOnly,
         };
         let (review, _) = ask_structured(runner, structured, parse_review).await?;
@@ -173,7 +173,7 @@ impl Job<'_> {
     }
 
     async fn diff(&self, runner: &Runner, limit: usize) -> Result<String, Error> {
-        let (folder, since) = (runner.workspace.clone(), self.base.to_owned());
+        let (folder, since) = (runner.id.workspace.clone(), self.base.to_owned());
         let diff = runner.env.worktrees.diff(folder, since, limit).await?;
         Ok(runner.env.redactor.redact(&diff).into_owned())
     }
@@ -187,7 +187,7 @@ impl Job<'_> {
         let body = [cut.then_some(whole.as_str()), Some(report.trim())];
         let body: Vec<&str> = body.into_iter().flatten().collect();
         let request = CommitRequest {
-            folder: runner.workspace.clone(),
+            folder: runner.id.workspace.clone(),
             since: self.base.to_owned(),
             body: prompts::commit_body(&body.join("\n\n")),
             subject: if cut {
@@ -196,7 +196,7 @@ impl Job<'_> {
                 subject
             },
             trailers: vec![
-                ("Segno-Session".to_owned(), runner.session.to_string()),
+                ("Segno-Session".to_owned(), runner.id.session.to_string()),
                 ("Segno-Task".to_owned(), task.id.clone()),
             ],
         };

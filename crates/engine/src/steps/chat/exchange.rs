@@ -49,7 +49,7 @@ impl Exchange {
             path: self.path.clone(),
             agent: &self.agent,
             input: Input::Text(self.message.clone()),
-            scope: &runner.scope,
+            scope: &runner.rendering.scope,
             tools: None,
             access: AccessMode::ReadWrite,
         };
@@ -77,7 +77,7 @@ impl Exchange {
         if runner.journal.flush().await.is_err() {
             return Tally::default();
         }
-        let read = Log::read(&runner.env, runner.session, self.since, Seq(0), None).await;
+        let read = Log::read(&runner.env, runner.id.session, self.since, Seq(0), None).await;
         read.map(|log| log.tally).unwrap_or_default()
     }
 
