@@ -13,7 +13,7 @@ use segno_core::journal::{Event, JournalEvent, Suspension};
 use segno_core::session::Status;
 use segno_core::step::Path;
 use segno_spec::Checkpoints;
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::env::Env;
@@ -27,7 +27,8 @@ const GRACE: Duration = Duration::from_hours(24);
 pub(crate) struct Checkpointer {
     inner: Arc<dyn Observer>,
     policy: Checkpoints,
-    queue: Mutex<Option<mpsc::UnboundedSender<Trigger>>>,
+    /// The newest trigger, which covers the ones before it. `None` once the run has ended.
+    triggers: Mutex<Option<watch::Sender<Option<Trigger>>>>,
     /// The checkpoint that the stop request asks for.
     requested: Mutex<Option<Trigger>>,
 }
@@ -40,7 +41,7 @@ impl Checkpointer {
         session: SessionId,
         inner: Arc<dyn Observer>,
     ) -> (Arc<Self>, JoinHandle<()>) {
-        let (queue, triggers) = mpsc::unbounded_channel();
+        let (sender, triggers) = watch::channel(None);
         let task = tokio::spawn(run(
             env.clone(),
             session,
@@ -51,7 +52,7 @@ impl Checkpointer {
         let checkpointer = Self {
             inner,
             policy: policy.clone(),
-            queue: Mutex::new(Some(queue)),
+            triggers: Mutex::new(Some(sender)),
             requested: Mutex::default(),
         };
         (Arc::new(checkpointer), task)
@@ -68,16 +69,16 @@ impl Checkpointer {
             .iter()
             .find(|trigger| self.policy.on.contains(trigger));
         if let Some(trigger) = requested.or(named.copied())
-            && let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+            && let Some(triggers) = &*self.triggers.lock().unwrap_or_else(PoisonError::into_inner)
         {
-            let _ = queue.send(trigger);
+            triggers.send_replace(Some(trigger));
         }
     }
 
     /// Waits until all queued checkpoints are taken.
     pub(crate) async fn close(&self, task: JoinHandle<()>) {
         drop(
-            self.queue
+            self.triggers
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .take(),
@@ -91,7 +92,7 @@ async fn run(
     env: Env,
     session: SessionId,
     policy: Checkpoints,
-    mut triggers: mpsc::UnboundedReceiver<Trigger>,
+    mut triggers: watch::Receiver<Option<Trigger>>,
     observer: Arc<dyn Observer>,
 ) {
     let mut pruned = false;
@@ -102,17 +103,15 @@ async fn run(
                 None => std::future::pending().await,
             }
         };
-        let mut trigger = tokio::select! {
-            queued = triggers.recv() => match queued {
-                Some(trigger) => trigger,
-                None => break,
-            },
-            () = time => Trigger::Periodic,
-        };
         // The newest trigger says most: that the run completed, rather than that a step did.
-        while let Ok(later) = triggers.try_recv() {
-            trigger = later;
-        }
+        let trigger = tokio::select! {
+            changed = triggers.changed() => match changed {
+                Ok(()) => *triggers.borrow_and_update(),
+                Err(_) => break,
+            },
+            () = time => Some(Trigger::Periodic),
+        };
+        let Some(trigger) = trigger else { continue };
         pruned |= take_checkpoint(&env, session, trigger, &*observer).await;
     }
     if pruned {

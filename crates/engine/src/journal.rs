@@ -3,8 +3,10 @@
 //! Callers queue events; one task seals all queued events and appends them in one commit. So the
 //! result of a step and the intent of the next step share a commit, and so do steps that finish at
 //! the same time, without coordination. [`Writer::write`] returns when its events are durable.
-//! [`Writer::enqueue`] does not wait, but every later `write` does: no effect starts before everything
-//! that led to it is durable (P1, P6). After a failed commit the writer refuses all further events.
+//! [`Writer::enqueue`] waits only for room in the queue, but every later `write` waits for it: no
+//! effect starts before everything that led to it is durable (P1, P6). The queue is bounded, so that
+//! a caller that is faster than the disk waits (P10). After a failed commit the writer refuses all
+//! further events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,10 +27,13 @@ use crate::observe::Observer;
 /// How many events apart the folded state is stored, so that opening a long journal stays cheap.
 const FOLD_EVERY: u64 = 1000;
 
+/// How many submissions may wait for a commit. Callers wait for room beyond that.
+const MAX_QUEUED: usize = 256;
+
 /// Appends to the journal of one run. Clones share the queue.
 #[derive(Clone)]
 pub struct Writer {
-    queue: mpsc::UnboundedSender<Submission>,
+    queue: mpsc::Sender<Submission>,
     state: Arc<Mutex<State>>,
 }
 
@@ -57,7 +62,7 @@ impl Writer {
         state: State,
         observer: Arc<dyn Observer>,
     ) -> (Self, JoinHandle<()>) {
-        let (queue, submissions) = mpsc::unbounded_channel();
+        let (queue, submissions) = mpsc::channel(MAX_QUEUED);
         let state = Arc::new(Mutex::new(state));
         let task = WriterTask {
             env: env.clone(),
@@ -102,20 +107,20 @@ impl Writer {
         self.send(events, taken, true).await
     }
 
-    /// Queues an event without waiting. The next call that waits reports an error.
-    pub fn enqueue(&self, event: impl Into<Event>) {
-        self.enqueue_all(vec![event.into()]);
+    /// Queues an event without waiting for its commit. The next call that waits reports an error.
+    pub async fn enqueue(&self, event: impl Into<Event>) {
+        self.enqueue_all(vec![event.into()]).await;
     }
 
-    /// Queues events for one commit without waiting.
-    pub(crate) fn enqueue_all(&self, events: Vec<Event>) {
+    /// Queues events for one commit without waiting for it.
+    pub(crate) async fn enqueue_all(&self, events: Vec<Event>) {
         let submission = Submission {
             events,
             taken: Vec::new(),
             last: false,
             reply: None,
         };
-        let _ = self.queue.send(submission);
+        let _ = self.queue.send(submission).await;
     }
 
     /// A copy of the state as of the newest durable event.
@@ -151,6 +156,7 @@ impl Writer {
                 last,
                 reply: Some(reply),
             })
+            .await
             .map_err(|_| writer_ended())?;
         answer.await.map_err(|_| writer_ended())?
     }
@@ -174,7 +180,7 @@ struct WriterTask {
 }
 
 impl WriterTask {
-    async fn run(mut self, mut submissions: mpsc::UnboundedReceiver<Submission>) {
+    async fn run(mut self, mut submissions: mpsc::Receiver<Submission>) {
         let mut received = Vec::new();
         loop {
             // A caller that got its reply may already queue more; showing waits only in that case.
@@ -182,7 +188,7 @@ impl WriterTask {
             if submissions.is_empty() {
                 self.notify_observer();
             }
-            if submissions.recv_many(&mut received, 256).await == 0 {
+            if submissions.recv_many(&mut received, MAX_QUEUED).await == 0 {
                 return;
             }
             let outcome = match &self.failed {

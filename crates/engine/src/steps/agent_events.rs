@@ -287,7 +287,7 @@ impl EventWriter {
                     Report::Named(id) if id == self.open.native_id => {}
                     Report::Named(id) => {
                         self.open.native_id = id;
-                        self.journal.enqueue(self.open.clone());
+                        self.journal.enqueue(self.open.clone()).await;
                     }
                     Report::Said(entry) => entries.push(entry),
                     Report::Usage(usage) => self.written.reported = priced(self.price, usage),
@@ -321,7 +321,7 @@ impl EventWriter {
         };
         let mut events = vec![said.into()];
         events.extend(self.step_notes.extract(&self.env, &kept.clean));
-        self.journal.enqueue_all(events);
+        self.journal.enqueue_all(events).await;
         for entry in entries {
             self.recent.add(each, entry);
         }

@@ -52,34 +52,44 @@ impl Runner {
             suspended: None,
         };
         if self.journal.write(vec![started.into()]).await? == DiskSpace::ReserveOnly {
-            self.journal.enqueue(failed(Failure {
-                kind: "no_room".into(),
-                message: "not started: the disk is full".into(),
-            }));
+            self.journal
+                .enqueue(failed(Failure {
+                    kind: "no_room".into(),
+                    message: "not started: the disk is full".into(),
+                }))
+                .await;
             return Err(Error::DiskFull {
                 name: self.id.name.clone(),
             });
         }
         let started_at = self.env.clock.now();
         point(Point::StepBeforeEffect);
-        let text = operation.await.inspect_err(|error| {
-            self.journal.enqueue(failed(Failure {
-                kind: error.code().to_owned(),
-                message: self.env.redactor.redact(&error.to_string()).into_owned(),
-            }));
-        })?;
+        let text = match operation.await {
+            Ok(text) => text,
+            Err(error) => {
+                self.journal
+                    .enqueue(failed(Failure {
+                        kind: error.code().to_owned(),
+                        message: self.env.redactor.redact(&error.to_string()).into_owned(),
+                    }))
+                    .await;
+                return Err(error);
+            }
+        };
         point(Point::StepAfterEffect);
         let (output, clean) = journal::redact_and_store(&self.env, &text).await?;
         let elapsed = self.env.clock.now().since(started_at);
         self.limits.budget.spend(Usage::default(), true);
-        self.journal.enqueue(StepFinished {
-            path: path.clone(),
-            revision,
-            attempt,
-            output,
-            usage: Usage::default(),
-            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-        });
+        self.journal
+            .enqueue(StepFinished {
+                path: path.clone(),
+                revision,
+                attempt,
+                output,
+                usage: Usage::default(),
+                elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            })
+            .await;
         Ok(self.rendering.answers.add(Source::Fresh {
             text: clean.into(),
             path: path.clone(),

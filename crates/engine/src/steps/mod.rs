@@ -488,7 +488,7 @@ impl Runner {
             return Err(Error::ConcurrentStepFailed);
         }
         for neared in self.limits.budget.check(&self.id.name)? {
-            self.journal.enqueue(neared);
+            self.journal.enqueue(neared).await;
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ impl Runner {
                 until: now.after(wait),
             };
             // If the budget is used up, waiting for the rate limit is pointless.
-            if let Err(error) = self.check_budget_after(Duration::ZERO) {
+            if let Err(error) = self.check_budget_after(Duration::ZERO).await {
                 return Ok(Next::OverBudget(Some(suspension), error));
             }
             let total = state.waits.adding(now, suspension.until).total_ms;
@@ -106,16 +106,16 @@ impl Runner {
                 None => return Ok(Next::GiveUp),
             }
         };
-        Ok(match self.check_budget_after(wait) {
+        Ok(match self.check_budget_after(wait).await {
             Ok(()) => next,
             Err(error) => Next::OverBudget(next.suspension().cloned(), error),
         })
     }
 
     /// Checks that the budget allows another attempt after a wait.
-    fn check_budget_after(&self, wait: Duration) -> Result<(), Error> {
+    async fn check_budget_after(&self, wait: Duration) -> Result<(), Error> {
         for neared in self.limits.budget.check_after(&self.id.name, wait)? {
-            self.journal.enqueue(neared);
+            self.journal.enqueue(neared).await;
         }
         Ok(())
     }
@@ -155,13 +155,13 @@ impl Runner {
             return Ok(());
         }
         let left = until.since(now);
-        self.check_budget_after(Duration::ZERO)?;
+        self.check_budget_after(Duration::ZERO).await?;
         if let Some(provider) = provider {
             let suspension = Suspension { provider, until };
             if let Some(why) = self.refuse_to_wait(left, Duration::ZERO, 0) {
                 return Err(self.suspended_error(step, suspension, why));
             }
-            self.check_budget_after(left)?;
+            self.check_budget_after(left).await?;
             self.observer
                 .suspended(self.id.session, &step.path, &suspension);
         }

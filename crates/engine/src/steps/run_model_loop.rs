@@ -179,7 +179,7 @@ impl Runner {
             if conversation.turn > 0 {
                 // Everything that led to the next call is durable before the call.
                 self.journal.flush().await?;
-                self.check_may_call()?;
+                self.check_may_call().await?;
             }
             match &self.exchange {
                 Some(exchange) if conversation.turn >= exchange.max_turns => {
@@ -350,7 +350,7 @@ impl Runner {
             let step_notes = conversation.step_notes.get_or_insert_with(create);
             let mut events = vec![finished.into()];
             events.extend(step_notes.extract_from_tool(&self.env, &call, &result));
-            self.journal.enqueue_all(events);
+            self.journal.enqueue_all(events).await;
             conversation.results.push(result);
         }
         conversation.flush_results();
@@ -412,19 +412,21 @@ impl Runner {
         self.env.redactor.redact_json(&mut parts);
         let kept = journal::store_redacted(&self.env, parts.to_string()).await?;
         self.limits.budget.spend(reply.usage, false);
-        self.journal.enqueue(ModelReplied {
-            path: step.path.clone(),
-            revision,
-            attempt,
-            turn,
-            parts: kept,
-            usage: reply.usage,
-        });
+        self.journal
+            .enqueue(ModelReplied {
+                path: step.path.clone(),
+                revision,
+                attempt,
+                turn,
+                parts: kept,
+                usage: reply.usage,
+            })
+            .await;
         Ok(serde_json::from_value(parts).unwrap_or(reply.parts))
     }
 
     /// Checks that another call may be made.
-    fn check_may_call(&self) -> Result<(), StepError> {
+    async fn check_may_call(&self) -> Result<(), StepError> {
         if let Some(stop) = self.due_stop() {
             return Err(StepError::Stopped(stop));
         }
@@ -434,7 +436,7 @@ impl Runner {
             .check(&self.id.name)
             .map_err(StepError::Engine)?
         {
-            self.journal.enqueue(neared);
+            self.journal.enqueue(neared).await;
         }
         Ok(())
     }

@@ -115,10 +115,12 @@ impl Runner {
             if done.input_digest == step.input_digest() {
                 return Ok(self.skip(&step.path, done));
             }
-            self.journal.enqueue(StepDiscarded {
-                path: step.path.clone(),
-                revision: done.revision,
-            });
+            self.journal
+                .enqueue(StepDiscarded {
+                    path: step.path.clone(),
+                    revision: done.revision,
+                })
+                .await;
             revision = done.revision + 1;
         }
         self.check_may_start().await?;
@@ -157,7 +159,7 @@ impl Runner {
             };
             // P6: the intent is durable before the effect.
             if self.journal.write(vec![started.into()]).await? == DiskSpace::ReserveOnly {
-                return Err(self.disk_full_error(step, revision, attempt));
+                return Err(self.disk_full_error(step, revision, attempt).await);
             }
             let started_at = self.env.clock.now();
             match self
@@ -176,29 +178,35 @@ impl Runner {
                         error,
                         Error::WaitingForHuman { .. } | Error::ContextFull { .. }
                     ) {
-                        self.journal.enqueue(StepPaused {
-                            path: step.path.clone(),
-                            revision,
-                            attempt,
-                        });
+                        self.journal
+                            .enqueue(StepPaused {
+                                path: step.path.clone(),
+                                revision,
+                                attempt,
+                            })
+                            .await;
                     }
                     return Err(error);
                 }
                 Attempt::Paused(stop) => {
-                    self.journal.enqueue(StepPaused {
-                        path: step.path.clone(),
-                        revision,
-                        attempt,
-                    });
+                    self.journal
+                        .enqueue(StepPaused {
+                            path: step.path.clone(),
+                            revision,
+                            attempt,
+                        })
+                        .await;
                     return Err(self.stop_error(stop));
                 }
                 Attempt::Stopped(stop) => {
                     if !matches!(stop, Stop::Fenced(_)) {
-                        self.journal.enqueue(StepUnknown {
-                            path: step.path.clone(),
-                            revision,
-                            attempt,
-                        });
+                        self.journal
+                            .enqueue(StepUnknown {
+                                path: step.path.clone(),
+                                revision,
+                                attempt,
+                            })
+                            .await;
                     }
                     return Err(self.stop_error(stop));
                 }
@@ -209,15 +217,17 @@ impl Runner {
                     failed += u32::from(!matches!(error.kind, ErrorKind::RateLimited(Some(_))));
                     let now = self.env.clock.now();
                     let next = self.after_failure(step, failed, &error, now).await?;
-                    self.journal.enqueue(StepFailed {
-                        path: step.path.clone(),
-                        revision,
-                        attempt,
-                        error: self.failure(&error),
-                        usage,
-                        retry_in_ms: next.wait_ms(now),
-                        suspended: next.suspension().cloned(),
-                    });
+                    self.journal
+                        .enqueue(StepFailed {
+                            path: step.path.clone(),
+                            revision,
+                            attempt,
+                            error: self.failure(&error),
+                            usage,
+                            retry_in_ms: next.wait_ms(now),
+                            suspended: next.suspension().cloned(),
+                        })
+                        .await;
                     match next {
                         Next::Retry(wait) => self.sleep_until(now.after(wait)).await?,
                         Next::WaitForLimit(suspension) => {
@@ -371,7 +381,7 @@ impl Runner {
                 let events = vec![finished.into(), ended.into()];
                 self.journal.write(events).await?;
             }
-            None => self.journal.enqueue(finished),
+            None => self.journal.enqueue(finished).await,
         }
         Ok(Source::Fresh {
             text: clean.into(),
@@ -407,20 +417,22 @@ impl Runner {
         }
     }
 
-    fn disk_full_error(&self, step: &Step<'_>, revision: u32, attempt: u32) -> Error {
+    async fn disk_full_error(&self, step: &Step<'_>, revision: u32, attempt: u32) -> Error {
         let error = Failure {
             kind: "no_room".into(),
             message: "not started: the disk is full".into(),
         };
-        self.journal.enqueue(StepFailed {
-            path: step.path.clone(),
-            revision,
-            attempt,
-            error,
-            usage: Usage::default(),
-            retry_in_ms: None,
-            suspended: None,
-        });
+        self.journal
+            .enqueue(StepFailed {
+                path: step.path.clone(),
+                revision,
+                attempt,
+                error,
+                usage: Usage::default(),
+                retry_in_ms: None,
+                suspended: None,
+            })
+            .await;
         Error::DiskFull {
             name: self.id.name.clone(),
         }

@@ -7,6 +7,7 @@ mod chats;
 mod fencing;
 mod harness;
 mod jinja;
+mod journal_queue;
 mod limits;
 mod outputs;
 mod patterns;

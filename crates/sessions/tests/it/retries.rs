@@ -1,9 +1,15 @@
 //! Failed attempts, the waits between them, and when a step finally fails.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use segno_core::agent::ErrorKind;
 use segno_core::journal::Event;
+use segno_core::ports::{Boxed, Clock};
 use segno_core::session::Status;
+use segno_core::time::Timestamp;
 use segno_engine::Error;
+use segno_testkit::clock::ManualClock;
 
 use crate::harness::{Harness, chain, harness};
 
@@ -97,9 +103,29 @@ async fn timeout_is_a_failed_attempt() {
     }
 }
 
+/// A clock that advances whenever it is read. The journal writer reads it once per commit, so events
+/// have the same time if and only if they share a commit.
+struct TickingClock(Arc<ManualClock>);
+
+impl Clock for TickingClock {
+    fn now(&self) -> Timestamp {
+        self.0.advance(1);
+        self.0.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> Boxed<'_, ()> {
+        self.0.sleep(duration)
+    }
+}
+
 #[tokio::test]
 async fn result_and_next_intent_share_a_commit() {
-    let harness = harness("default: {text: done}");
+    let mut harness = harness("default: {text: done}");
+    harness.env.clock = Arc::new(TickingClock(Arc::clone(&harness.clock)));
     harness
         .run(&chain("", &["one", "two {{ steps[0].response }}"]))
         .await
@@ -117,5 +143,11 @@ async fn result_and_next_intent_share_a_commit() {
         ]
     );
     let entries = harness.seen.entries.lock().unwrap();
-    assert_eq!(entries[3].at, entries[4].at);
+    let at: Vec<Timestamp> = entries.iter().map(|entry| entry.at).collect();
+    assert_ne!(at[2], at[3], "an intent is durable before its result");
+    assert_eq!(
+        at[3], at[4],
+        "a result shares a commit with the next intent"
+    );
+    assert_ne!(at[4], at[5]);
 }

@@ -74,14 +74,18 @@ impl LocalSnapshots {
             });
         }
         let (root, find_key) = (self.root.clone(), Arc::clone(&self.find_key));
-        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        // Only the newest value counts: a caller that is slow skips some.
+        let (sender, mut receiver) = tokio::sync::watch::channel(None);
         let job = tokio::task::spawn_blocking(move || {
             with_store_at(&root, &*find_key, work, &|so_far| {
-                let _ = sender.send(so_far);
+                sender.send_replace(Some(so_far));
             })
         });
-        while let Some(so_far) = receiver.recv().await {
-            progress(so_far.files, so_far.of);
+        while receiver.changed().await.is_ok() {
+            let newest = *receiver.borrow_and_update();
+            if let Some(so_far) = newest {
+                progress(so_far.files, so_far.of);
+            }
         }
         job.await
             .expect("the task of the snapshot store does not panic")
