@@ -73,6 +73,12 @@ pub enum Event<'a> {
 pub trait Listener: Send + Sync {
     /// Called for each event, in order.
     fn on_event(&self, event: Event<'_>);
+
+    /// Returns when the listener has room for more events. A driver awaits it before it reads the
+    /// next message of its agent, so that an agent that writes faster than the disk waits (P10).
+    fn ready(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// The adapter for one kind of agent.

@@ -1,7 +1,7 @@
 //! Receives the events of a CLI agent and writes them to the journal.
 //!
 //! [`AgentListener`] gets events from the driver and must not block. It queues what must be
-//! durable; a task ([`EventWriter`]) journals it. The listener also watches the context usage and
+//! durable, and the driver waits while the queue is full; a task ([`EventWriter`]) journals it. The listener also watches the context usage and
 //! the number of replies, and signals when the run should stop the program between two tool calls.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use segno_core::agent::{Event as AgentEvent, Listener};
 use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thread};
 use segno_core::journal::{AgentMessages, ConversationOpened};
+use segno_core::ports::Boxed;
 use segno_core::step::Path;
 use segno_core::usage::{ContextUsage, Price, Usage};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::Runner;
 use super::step::{Step, priced};
+use super::{Runner, event_queue};
 use crate::env::Env;
 use crate::journal::{self, Writer};
 use crate::note_rules::StepNotes;
@@ -92,7 +93,7 @@ enum Report {
 
 /// Receives the events of a program and queues those that belong into the journal.
 pub(super) struct AgentListener {
-    queue: mpsc::UnboundedSender<Report>,
+    queue: event_queue::Sender<Report>,
     observer: Arc<dyn Observer>,
     path: Path,
     context_watch: Mutex<ContextWatch>,
@@ -219,7 +220,11 @@ impl Listener for AgentListener {
             AgentEvent::Usage(usage) => Report::Usage(usage),
             AgentEvent::Context(usage) => Report::Context(usage),
         };
-        let _ = self.queue.send(report);
+        self.queue.push(report);
+    }
+
+    fn ready(&self) -> Boxed<'_, ()> {
+        Box::pin(self.queue.room())
     }
 }
 
@@ -243,7 +248,7 @@ impl Runner {
         step: &Step<'_>,
         recent: &RecentConversation,
     ) -> (AgentListener, JoinHandle<Written>) {
-        let (queue, reports) = mpsc::unbounded_channel();
+        let (queue, reports) = event_queue::channel();
         let listener = AgentListener {
             queue,
             observer: Arc::clone(&self.observer),
@@ -278,11 +283,10 @@ struct EventWriter {
 }
 
 impl EventWriter {
-    async fn run(mut self, mut reports: mpsc::UnboundedReceiver<Report>) -> Written {
-        let mut received = Vec::new();
-        while reports.recv_many(&mut received, 64).await > 0 {
+    async fn run(mut self, mut reports: event_queue::Receiver<Report>) -> Written {
+        while let Some(received) = reports.take_all().await {
             let (mut entries, mut context) = (Vec::new(), None);
-            for report in received.drain(..) {
+            for report in received {
                 match report {
                     Report::Named(id) if id == self.open.native_id => {}
                     Report::Named(id) => {
@@ -338,7 +342,7 @@ mod tests {
 
     fn listener() -> AgentListener {
         AgentListener {
-            queue: mpsc::unbounded_channel().0,
+            queue: event_queue::channel().0,
             observer: Arc::new(NoObserver),
             path: Path::root("steps"),
             context_watch: Mutex::default(),

@@ -15,6 +15,7 @@ mod agents;
 mod call_plan;
 pub mod chat;
 mod compaction;
+mod event_queue;
 mod git_step;
 mod human;
 pub(crate) mod json_answer;
