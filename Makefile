@@ -43,9 +43,10 @@ test: tools lint ## Install what the tests need, run every suite, end with a lin
 	echo "tests: $${passed:-0} passed, $$failed failed"; \
 	exit $$status
 
-lint: tools ## Format, clippy, dependencies
+lint: tools ## Format, clippy, links between docs, dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets $(FEATURES),segno-agents/probe,segno-snapshot/probe -- -D warnings
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --quiet --workspace --no-deps --document-private-items $(FEATURES),segno-agents/probe,segno-snapshot/probe
 	$(CARGO) deny check bans sources licenses
 
 bench: ## Measure against the bare disk and the peers, in one run (docs in bench/)

@@ -199,7 +199,7 @@ pub(crate) mod tests {
         })
     }
 
-    fn text(text: &str) -> ConversationItem {
+    pub(crate) fn text(text: &str) -> ConversationItem {
         assistant(AssistantPart::Text { text: text.into() })
     }
 

@@ -63,14 +63,6 @@ impl RecentConversation {
             .collect()
     }
 
-    /// The last text that the agent addressed to the user.
-    pub(super) fn last_text(&self) -> String {
-        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut entries = newest.entries.iter().rev();
-        let last = entries.find_map(|(_, entry)| user_texts(entry).last());
-        last.unwrap_or_default().to_owned()
-    }
-
     fn add(&self, bytes: usize, entry: ConversationItem) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         newest.entries.push_back((bytes, entry));
@@ -114,6 +106,11 @@ struct ContextWatch {
     open: BTreeSet<String>,
     /// How often the model replied.
     tally: Tally,
+    /// The last text that the agent addressed to the user, before the limit of replies.
+    last_text: String,
+    /// Whether the model has replied as often as it may. The program may say more until it is
+    /// stopped; that is not part of the answer.
+    is_limited: bool,
 }
 
 impl AgentListener {
@@ -130,9 +127,10 @@ impl AgentListener {
         }
     }
 
-    /// Returns when the model has replied as often as it may and wants to continue.
-    pub(super) async fn wait_turn_limit(&self) {
+    /// Returns when the model has replied as often as it may and wants to continue: its last text.
+    pub(super) async fn wait_turn_limit(&self) -> String {
         self.limited.notified().await;
+        std::mem::take(&mut self.context_watch().last_text)
     }
 
     fn context_watch(&self) -> MutexGuard<'_, ContextWatch> {
@@ -161,6 +159,9 @@ impl AgentListener {
         }
         let mut watch = self.context_watch();
         watch.tally.add(entry);
+        if let (Some(text), false) = (user_texts(entry).last(), watch.is_limited) {
+            text.clone_into(&mut watch.last_text);
+        }
         match &entry.content {
             ItemContent::Assistant { parts, .. } => watch.open.extend(calls(parts)),
             ItemContent::Result(answer) => {
@@ -171,6 +172,7 @@ impl AgentListener {
                 }
                 let max = self.max_turns.map(u64::from);
                 if idle && max.is_some_and(|max| watch.tally.replies >= max) {
+                    watch.is_limited = true;
                     self.limited.notify_one();
                 }
             }
@@ -338,7 +340,7 @@ mod tests {
 
     use super::*;
     use crate::observe::NoObserver;
-    use crate::resume::conversation::tests::{call, result};
+    use crate::resume::conversation::tests::{call, result, text};
 
     fn listener() -> AgentListener {
         AgentListener {
@@ -376,5 +378,21 @@ mod tests {
         listener.on_event(used(92));
         listener.on_event(AgentEvent::Item(&result("c")));
         assert_eq!(listener.wait_context_full().now_or_never(), Some(92));
+    }
+
+    #[test]
+    fn answer_ends_with_the_last_allowed_reply() {
+        let listener = AgentListener {
+            max_turns: Some(1),
+            ..listener()
+        };
+        listener.on_event(AgentEvent::Item(&text("I look first.")));
+        listener.on_event(AgentEvent::Item(&call("a")));
+        assert_eq!(listener.wait_turn_limit().now_or_never(), None);
+        listener.on_event(AgentEvent::Item(&result("a")));
+        // The program replies once more before it is stopped.
+        listener.on_event(AgentEvent::Item(&text("It is done.")));
+        let answer = listener.wait_turn_limit().now_or_never();
+        assert_eq!(answer.as_deref(), Some("I look first."));
     }
 }

@@ -27,8 +27,8 @@ const MAX_FRESH_STARTS: u32 = 20;
 enum Halt {
     /// The share of the context that is used, in percent.
     Full(u64),
-    /// The model has replied as often as it may.
-    Limit,
+    /// The model has replied as often as it may: its last text.
+    Limit(String),
 }
 
 impl Runner {
@@ -92,7 +92,7 @@ impl Runner {
                 biased;
                 outcome = cli_agent.ask(request, way, &agent_listener) => Ok(outcome),
                 percent = full => Err(Halt::Full(percent)),
-                () = agent_listener.wait_turn_limit() => Err(Halt::Limit),
+                text = agent_listener.wait_turn_limit() => Err(Halt::Limit(text)),
             };
             drop(agent_listener);
             let written = writer.await.expect("received messages are recorded");
@@ -100,12 +100,12 @@ impl Runner {
             let rest = |usage: Usage| remaining_usage(priced(step.price, usage), written.usage);
             let outcome = match outcome {
                 Ok(outcome) => outcome,
-                Err(Halt::Limit) => {
+                Err(Halt::Limit(text)) => {
                     if let Some(exchange) = &self.exchange {
                         exchange.set_turn_limit_reached();
                     }
                     return Ok(Answer {
-                        text: recent.last_text(),
+                        text,
                         usage: rest(written.reported),
                     });
                 }

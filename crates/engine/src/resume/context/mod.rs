@@ -1,8 +1,8 @@
 //! The resume context: what a new agent is told about the session, short enough to read first.
 //!
-//! [`compile`] is a pure function from what is known to fragments, each with its section and its
+//! [`compile()`] is a pure function from what is known to fragments, each with its section and its
 //! origin. It is bounded in tokens: the most important lines stay, and the text says how many are
-//! omitted. All of it is quoted data; [`quote`] puts it between fences.
+//! omitted. All of it is quoted data; [`quote()`] puts it between fences.
 
 pub(crate) mod chat;
 mod compile;
