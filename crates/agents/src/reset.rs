@@ -5,16 +5,13 @@
 
 use std::time::Duration;
 
+use jiff::civil::{DateTime, Time};
 use segno_core::agent::{Error, ErrorKind};
 use segno_core::ports::Clock;
-use segno_core::time::{Timestamp, WallTime};
+use segno_core::time::Timestamp;
 
 /// Programs report times to the minute; the limit ends when that minute has passed.
 const MINUTE_MS: i64 = 60_000;
-
-const MONTHS: [&str; 12] = [
-    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-];
 
 /// Adds the retry delay to a rate limit error if its message says when the limit resets.
 pub(crate) fn with_retry_delay(error: Error, clock: &dyn Clock) -> Error {
@@ -73,44 +70,33 @@ fn json_number(lower: &str, key: &str) -> Option<u64> {
 /// AM.`, both in local time.
 fn parse_try_again_at(lower: &str, clock: &dyn Clock) -> Option<Timestamp> {
     let (_, rest) = lower.split_once("try again at ")?;
-    let mut words = rest.split([' ', ',']).filter(|word| !word.is_empty());
-    let mut first = words.next()?;
-    let mut date = None;
-    if let Some(month) = MONTHS.iter().position(|month| *month == first) {
-        let day = words
-            .next()?
-            .trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let year = words.next()?.parse().ok()?;
-        date = Some((year, u32::try_from(month).ok()? + 1, day.parse().ok()?));
-        first = words.next()?;
-    }
-    let time = time_of_day(first, words.next()?)?;
-    let reset_on = |date| {
-        let begins = WallTime { date, time }.to_timestamp(|at| clock.utc_offset(at))?;
-        Some(Timestamp(begins.0 + MINUTE_MS))
+    let words = rest.split([' ', ',']).filter(|word| !word.is_empty());
+    let punctuation = |c: char| !c.is_ascii_alphanumeric();
+    let words = words.map(|word| word.trim_end_matches(punctuation));
+    let words: Vec<&str> = words.take(5).collect();
+    let reset_on = |shown| {
+        let begins = Timestamp::from_local(shown, |at| clock.utc_offset(at));
+        Timestamp(begins.0 + MINUTE_MS)
     };
-    let now = clock.now();
-    if let Some(date) = date {
-        return reset_on(date);
+    if let [month, day, year, time, half] = words[..]
+        && let day = day.trim_end_matches(|c: char| c.is_ascii_alphabetic())
+        && let shown = format!("{month} {day} {year} {time} {half}")
+        && let Ok(shown) = DateTime::strptime("%b %d %Y %I:%M %p", shown)
+    {
+        return Some(reset_on(shown));
     }
+    let [time, half, ..] = words[..] else {
+        return None;
+    };
+    let time = Time::strptime("%I:%M %p", format!("{time} {half}")).ok()?;
     // Today's time, if it has not passed; otherwise tomorrow's.
+    let now = clock.now();
     let days = [now, now.after(Duration::from_hours(24))];
-    let mut days = days
-        .map(|day| WallTime::at(day, clock.utc_offset(day)).date)
-        .into_iter();
-    days.find_map(|date| reset_on(date).filter(|at| *at > now))
-}
-
-/// Parses `1:59` and `am.` to hour of 24, minute, second.
-fn time_of_day(time: &str, half: &str) -> Option<(u32, u32, u32)> {
-    let (hour, minute) = time.split_once(':')?;
-    let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
-    let half_day = match half.trim_end_matches(|c: char| !c.is_ascii_alphabetic()) {
-        "am" => 0,
-        "pm" => 12,
-        _ => return None,
-    };
-    ((1..=12).contains(&hour) && minute < 60).then_some((hour % 12 + half_day, minute, 0))
+    let mut resets = days.into_iter().filter_map(|day| {
+        let date = day.to_local(clock.utc_offset(day))?.date();
+        Some(reset_on(date.to_datetime(time)))
+    });
+    resets.find(|at| *at > now)
 }
 
 #[cfg(test)]
@@ -171,6 +157,8 @@ mod tests {
             ("Try again at 10:25 AM.", 20_700, 65_971),
             ("Try again at Nov 15th, 2026 10:25 AM.", 0, 271),
             ("Try again at Dec 1st, 2026 12:00 AM.", 0, 1_345_171),
+            ("Try again at Feb 29th, 2028 12:00 PM.", 20_700, 40_679_671),
+            ("Try again at 10:25 AM. See the docs, or upgrade.", 0, 271),
             ("Try again in 3 days 2 hours 5 minutes.", 0, 266_700),
             ("try again in 45 seconds", 0, 45),
             (
@@ -197,6 +185,9 @@ mod tests {
             "Try again at 10:25.",
             "Try again at 10:25 UTC.",
             "Try again at Nov 31st, 2026 1:00 AM.",
+            "Try again at Feb 29th, 2027 1:00 AM.",
+            "Try again at Nov 20th 1:00 AM.",
+            "Try again at Nov 20th, 2026.",
             "Try again at Foo 3rd, 2026 1:00 AM.",
             "Try again at Nov 3rd, 99999999999999999999 1:00 AM.",
             // In the past.

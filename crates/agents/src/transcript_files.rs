@@ -25,9 +25,7 @@ use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 
 use crate::program::Setup;
-use crate::transcript::{
-    Item, Relocation, Repair, Report, Target, TranscriptFormat, parse_timestamp,
-};
+use crate::transcript::{Item, Relocation, Repair, Report, Target, TranscriptFormat};
 
 /// How many damages a health message lists.
 const MAX_LISTED: usize = 3;
@@ -252,7 +250,7 @@ fn text_of(folder: &Path) -> Result<String, Error> {
 fn started_at(kept: &[u8]) -> Option<Timestamp> {
     let first = kept.split(|byte| *byte == b'\n').next()?;
     let first: serde_json::Value = serde_json::from_slice(first).ok()?;
-    parse_timestamp(first.pointer("/payload/timestamp")?.as_str()?)
+    Timestamp::parse(first.pointer("/payload/timestamp")?.as_str()?)
 }
 
 /// Reads a transcript, and those of its sub-agents.
@@ -598,7 +596,7 @@ mod tests {
     fn start_time_is_taken_from_the_payload() {
         let line = r#"{"timestamp":"2026-11-16T03:14:45.004Z","type":"session_meta","payload":{"timestamp":"2026-11-16T03:14:44.996Z"}}"#;
         let listed = started_at(format!("{line}\n{{}}\n").as_bytes());
-        assert_eq!(listed, parse_timestamp("2026-11-16T03:14:44.996Z"));
+        assert_eq!(listed, Timestamp::parse("2026-11-16T03:14:44.996Z"));
         assert_eq!(started_at(b"{}\n"), None);
     }
 }

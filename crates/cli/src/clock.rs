@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use chrono::{Local, Offset, TimeZone};
+use jiff::tz::TimeZone;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 
@@ -51,7 +51,14 @@ impl Clock for MachineClock {
 }
 
 /// Offset of local time from UTC at a timestamp, in seconds. `TZ` overrides the system's time zone.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door that the lint points to"
+)]
 pub(crate) fn offset(at: Timestamp) -> i64 {
-    let here = Local.timestamp_millis_opt(at.0).single();
-    here.map_or(0, |here| here.offset().fix().local_minus_utc().into())
+    // Beyond jiff's years the rules of the last one apply.
+    let (first, last) = (jiff::Timestamp::MIN, jiff::Timestamp::MAX);
+    let millis = at.0.clamp(first.as_millisecond(), last.as_millisecond());
+    let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(last);
+    TimeZone::system().to_offset(at).seconds().into()
 }

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use jiff::civil::DateTime;
 use reqwest::header::HeaderMap;
-use segno_core::time::{Timestamp, WallTime};
+use segno_core::time::Timestamp;
 
 /// The rate limit counters of providers: the headers with the remaining count and with the reset.
 const COUNTERS: [(&str, &str); 6] = [
@@ -64,7 +65,7 @@ fn parse_header(headers: &HeaderMap, name: &str) -> Option<Duration> {
         Ok(seconds) if seconds >= MIN_UNIX_TIME => wait_until(headers, timestamp_from(seconds)?),
         _ => parse_seconds(text)
             .or_else(|| parse_units(text))
-            .or_else(|| wait_until(headers, parse_iso(text)?)),
+            .or_else(|| wait_until(headers, Timestamp::parse(text)?)),
     }
 }
 
@@ -113,37 +114,11 @@ fn wait_until(headers: &HeaderMap, at: Timestamp) -> Option<Duration> {
     Some(at.since(now)).filter(|wait| !wait.is_zero())
 }
 
-/// Parses `Wed, 21 Oct 2026 07:28:00 GMT`.
+/// Parses `Wed, 21 Oct 2026 07:28:00 GMT`. The day of the week is ignored.
 fn parse_http_date(text: &str) -> Option<Timestamp> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let mut words = text.split_once(", ")?.1.strip_suffix(" GMT")?.split(' ');
-    let day = words.next()?.parse().ok()?;
-    let month = words.next()?;
-    let month = MONTHS.iter().position(|known| *known == month)?;
-    let year = words.next()?.parse().ok()?;
-    let time = parse_time(words.next()?)?;
-    let date = (year, u32::try_from(month).ok()? + 1, day);
-    WallTime { date, time }.to_timestamp(|_| 0)
-}
-
-/// Parses `2026-10-21T07:28:00Z`, with or without a fraction of a second.
-fn parse_iso(text: &str) -> Option<Timestamp> {
-    let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
-    let mut parts = date.split('-');
-    let year = parts.next()?.parse().ok()?;
-    let (month, day) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let time = parse_time(clock.split('.').next()?)?;
-    let date = (year, month, day);
-    WallTime { date, time }.to_timestamp(|_| 0)
-}
-
-/// Parses `07:28:00`.
-fn parse_time(text: &str) -> Option<(u32, u32, u32)> {
-    let mut parts = text.split(':').map(|part| part.parse().ok());
-    let time = (parts.next()??, parts.next()??, parts.next()??);
-    parts.next().is_none().then_some(time)
+    let (_, date) = text.split_once(", ")?;
+    let date = DateTime::strptime("%d %b %Y %H:%M:%S GMT", date).ok()?;
+    Some(Timestamp::from_local(date, |_| 0))
 }
 
 #[cfg(test)]
@@ -186,6 +161,13 @@ mod tests {
         for nonsense in [
             "Wed, 32 Oct 2026 07:28:00 GMT",
             "Wed, 21 Oct 2026 07:28:00 CET",
+            "Wed, 21 Oct 2026 07:28:00 +0100",
+            "Wed, 21 Oct 2026 07:28:00",
+            "Wed, 21 Okt 2026 07:28:00 GMT",
+            "Mon, 29 Feb 2027 07:28:00 GMT",
+            "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+            "Wed, 21 Oct 2026 24:28:00 GMT",
+            "21 Oct 2026 07:28:00 GMT",
         ] {
             assert_eq!(
                 retry_delay(&[DATE, ("retry-after", nonsense)]),

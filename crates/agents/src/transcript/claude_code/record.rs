@@ -4,10 +4,11 @@ use segno_core::conversation::{
     Answer, AssistantPart, ConversationItem, Image, ItemContent, Notice, Origin, Outcome, Part,
     Thread, Tokens,
 };
+use segno_core::time::Timestamp;
 use segno_core::tool::ToolCall;
 use serde_json::Value;
 
-use crate::transcript::{Facts, Object, ParsedRecord, parse_timestamp, text};
+use crate::transcript::{Facts, Object, ParsedRecord, text};
 
 /// What Claude Code writes as a user message when a turn is interrupted.
 const INTERRUPT_TEXTS: [&str; 2] = [
@@ -62,7 +63,7 @@ fn update_facts(record: &Object, facts: &mut Facts) {
 fn base(record: &Object) -> ConversationItem {
     let owned = |key| text(record, key).map(str::to_owned);
     ConversationItem {
-        when: text(record, "timestamp").and_then(parse_timestamp),
+        when: text(record, "timestamp").and_then(Timestamp::parse),
         id: owned("uuid"),
         parent: owned("parentUuid").or_else(|| owned("logicalParentUuid")),
         thread: thread(record),

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::encode::{Body, encode_like};
 use super::tree::LatestResultTime;
-use crate::transcript::{Closing, Object, Repairer, parse_timestamp, text, uuid};
+use crate::transcript::{Closing, Object, Repairer, text, uuid};
 
 /// The content of the record that replaces a broken one.
 const LOST_RECORD: &str = "A damaged record of this transcript was removed here.";
@@ -70,7 +70,7 @@ impl Repairer for ClaudeCodeRepairer {
 /// The record with the timestamp that a result of its calls may have.
 fn with_timestamp(record: &Object, latest: LatestResultTime) -> Object {
     let mut with_timestamp = record.clone();
-    let own = text(record, "timestamp").and_then(parse_timestamp);
+    let own = text(record, "timestamp").and_then(Timestamp::parse);
     match latest {
         LatestResultTime::AsCalled => {}
         LatestResultTime::Timeless => {

@@ -14,7 +14,7 @@ use segno_core::time::Timestamp;
 use serde_json::Value;
 
 use super::record::{first_answered_call, thread};
-use crate::transcript::{Content, Lines, Object, parse_timestamp, text};
+use crate::transcript::{Content, Lines, Object, text};
 
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -197,7 +197,7 @@ fn node(record: &Object, line: u32) -> Option<Node> {
         parent: parent.map_or(0, hash),
         key: key.unwrap_or_default(),
         when: text(record, "timestamp")
-            .and_then(parse_timestamp)
+            .and_then(Timestamp::parse)
             .map_or(i64::MIN, |when| when.0),
         line,
         kind,

@@ -4,10 +4,11 @@ use segno_core::conversation::{
     Answer, AssistantPart, ConversationItem, Image, ItemContent, Notice, Origin, Outcome, Part,
     Tokens,
 };
+use segno_core::time::Timestamp;
 use segno_core::tool::ToolCall;
 use serde_json::Value;
 
-use crate::transcript::{Facts, Object, ParsedRecord, parse, parse_timestamp, text};
+use crate::transcript::{Facts, Object, ParsedRecord, parse, text};
 
 /// How texts begin that the program writes as user messages, in versions that do not mark them.
 const PROGRAM_TAGS: [&str; 3] = [
@@ -63,7 +64,7 @@ fn parse_payload(name: &str, payload: &Object, facts: &Facts) -> Read<Option<Ite
 
 fn entry(record: &Object, payload: &Object, said: ItemContent) -> ConversationItem {
     ConversationItem {
-        when: text(record, "timestamp").and_then(parse_timestamp),
+        when: text(record, "timestamp").and_then(Timestamp::parse),
         id: text(payload, "id").map(str::to_owned),
         ..ConversationItem::new(said)
     }
