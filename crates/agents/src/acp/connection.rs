@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::ConnectionConfig;
 use super::error::{AcpError, Failure};
 use super::permissions::{self, Policy, ToolCallInfo};
-use super::rpc::{self, ErrorResponse, Message};
 use super::transport::Transport;
 use super::turn::{Replay, Turn};
 use super::update::{Status, Tool, Update};
-use crate::mcp::sanitize::sanitize;
+use crate::json_rpc::{self, ErrorResponse, Message};
+use crate::sanitize::sanitize;
 
 /// The supported version of the protocol.
 const VERSION: u64 = 1;
@@ -36,9 +36,6 @@ pub struct Connection {
     pub(super) transport: Transport,
     pub(super) config: ConnectionConfig,
     agent: Option<Agent>,
-    last_request: u64,
-    /// The id of the request that has no response yet.
-    pending: Option<u64>,
     /// The folder of each session.
     folders: HashMap<String, PathBuf>,
     /// The MCP servers that new and loaded sessions get.
@@ -86,8 +83,6 @@ impl Connection {
             transport,
             config,
             agent: None,
-            last_request: 0,
-            pending: None,
             folders: HashMap::new(),
             servers: Vec::new(),
             tools: HashMap::new(),
@@ -188,7 +183,7 @@ impl Connection {
     }
 
     fn initialized(&self, operation: &str) -> Result<&Agent, AcpError> {
-        self.transport.check_open()?;
+        self.transport.calls.check_open()?;
         let agent = self.agent.as_ref();
         agent.ok_or_else(|| {
             let reason = "the connection is not initialized";
@@ -212,21 +207,21 @@ impl Connection {
         method: &str,
         params: &Value,
     ) -> Result<u64, AcpError> {
-        self.transport.check_open()?;
+        self.transport.calls.check_open()?;
         let error = |transport: &Transport, reason: &str| {
             transport.error(ErrorKind::Invalid, operation, reason)
         };
-        if self.pending.is_some() {
+        if !self.transport.calls.is_idle() {
             let reason = "the previous request is still pending";
             return Err(error(&self.transport, reason));
         }
-        self.last_request += 1;
-        let said = self
-            .transport
-            .queue(&rpc::request(self.last_request, method, params));
-        said.map_err(|_| error(&self.transport, "it does not read its input"))?;
-        self.pending = Some(self.last_request);
-        Ok(self.last_request)
+        let id = self.transport.calls.begin()?;
+        let message = json_rpc::request(id, method, params);
+        if self.transport.queue(&message).is_err() {
+            self.transport.calls.forget(id);
+            return Err(error(&self.transport, "it does not read its input"));
+        }
+        Ok(id)
     }
 
     /// Sends a request and waits for the response.
@@ -260,16 +255,13 @@ impl Connection {
         limit: Duration,
     ) -> Result<Step, Failure> {
         match self.transport.next(deadline, limit).await? {
-            Message::Response { id, outcome }
-                if id == request_id && self.pending == Some(request_id) =>
-            {
+            Message::Response { id, outcome } => {
+                if self.transport.calls.finish(&id) != Some(request_id) {
+                    self.transport.note_stray(&id)?;
+                    return Ok(Step::Nothing);
+                }
                 self.transport.reset_noise();
-                self.pending = None;
                 Ok(Step::Response(outcome))
-            }
-            Message::Response { id, .. } => {
-                self.transport.note_stray(&id)?;
-                Ok(Step::Nothing)
             }
             Message::Notification { method, params } => {
                 self.transport.reset_noise();
@@ -280,7 +272,7 @@ impl Connection {
             Message::Request { id, method, params } => {
                 self.transport.reset_noise();
                 let (outcome, update) = self.answer_request(&method, &params);
-                self.transport.queue(&rpc::response(&id, outcome))?;
+                self.transport.queue(&json_rpc::response(&id, outcome))?;
                 Ok(update.map_or(Step::Nothing, Step::Update))
             }
         }
@@ -329,7 +321,7 @@ impl Connection {
         if method == "session/request_permission" {
             let (Some(tool), Some(folder)) = (Tool::read(&params["toolCall"]), folder) else {
                 let why = "a known `sessionId` and a `toolCall` are required".to_owned();
-                return (Err((rpc::INVALID_PARAMS, why)), None);
+                return (Err((json_rpc::INVALID_PARAMS, why)), None);
             };
             let mut known = self.tools.get(&tool.id).cloned().unwrap_or_default();
             known.update(&tool);
@@ -354,9 +346,9 @@ impl Connection {
         let Some((outcome, update)) = self.config.files.answer_request(method, params, folder)
         else {
             let why = "method not found".to_owned();
-            return (Err((rpc::METHOD_NOT_FOUND, why)), None);
+            return (Err((json_rpc::METHOD_NOT_FOUND, why)), None);
         };
-        let outcome = outcome.map_err(|why| (rpc::INVALID_PARAMS, why));
+        let outcome = outcome.map_err(|why| (json_rpc::INVALID_PARAMS, why));
         (outcome, Some(update))
     }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::turn::{Outcome, Stop};
 use super::update::{Chunk, Money, PlanEntry, Status, Tool, ToolKind, Update};
-use crate::mcp::sanitize::sanitize;
+use crate::sanitize::sanitize;
 
 const LONGEST_MESSAGE: usize = 16 << 20;
 /// How many calls are tracked.

@@ -26,7 +26,6 @@ mod fold;
 mod permissions;
 #[cfg(feature = "probe")]
 pub mod probe;
-mod rpc;
 mod transport;
 mod turn;
 mod update;

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::fold::Fold;
 use super::permissions::{Policy, ToolCallInfo};
-use super::rpc::{self, Line, Message};
 use super::turn::Outcome;
 use super::update::{Tool, Update};
+use crate::json_rpc::{self, Line, Message};
 use crate::probe::EventLog;
 
 /// Feeds `bytes` as the output of an agent during a prompt: folds its updates, answers its
@@ -21,14 +21,14 @@ pub fn parse_stream(bytes: &[u8], folder: &Path) -> String {
     let (mut answered, mut outcome) = (String::new(), None);
     let mut result: Result<(), Error> = Ok(());
     for line in bytes.split(|byte| *byte == b'\n') {
-        let Line::Message(message) = rpc::read(line) else {
+        let Line::Message(message) = json_rpc::read(line) else {
             continue;
         };
         let update = match message {
             Message::Notification { params, .. } => Some(Update::read(&params["update"])),
             Message::Request { id, params, .. } => {
                 let (answer, update) = answer_permission(&params, folder);
-                answered += &rpc::response(&id, Ok(answer)).to_string();
+                answered += &json_rpc::response(&id, Ok(answer)).to_string();
                 update
             }
             Message::Response { outcome: value, .. } => {

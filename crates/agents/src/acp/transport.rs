@@ -13,10 +13,9 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::OwnedMutexGuard;
 
 use super::error::{AcpError, Failure};
-use super::rpc::{self, Line, Message};
 use crate::command::Launch;
 use crate::command::output::escape_controls;
-use crate::mcp::stdio_transport::{self, ProcessHandle, StdioTransport};
+use crate::json_rpc::{self, Calls, Line, Message, ProcessHandle, Stdio};
 
 /// How many consecutive lines may be no messages, or responses to no request.
 const MAX_NOISE: usize = 1000;
@@ -30,7 +29,7 @@ const INSTALLED: &str = "check that the program is installed and on PATH";
 pub(super) struct Transport {
     /// The program's name, safe to show.
     pub(super) program: String,
-    stdio: StdioTransport,
+    stdio: Stdio,
     process: ProcessHandle,
     clock: Arc<dyn Clock>,
     stdin: OwnedMutexGuard<OwnedWriteHalf>,
@@ -40,8 +39,8 @@ pub(super) struct Transport {
     noise: usize,
     /// The first skipped response without a request.
     remark: Option<String>,
-    /// Why the connection cannot be used any more.
-    closed: Option<AcpError>,
+    /// The requests to the program; after its end, why the connection cannot be used any more.
+    pub(super) calls: Calls<AcpError>,
 }
 
 impl Transport {
@@ -64,7 +63,7 @@ impl Transport {
         if argv.is_empty() {
             return Err(error(ErrorKind::Invalid, "it has no command".to_owned()));
         }
-        let started = stdio_transport::start(argv, env, cwd, guard).await;
+        let started = json_rpc::start(argv, env, cwd, guard).await;
         let (stdio, process) = started.map_err(|problem| {
             if cwd.is_dir() {
                 let reason = format!("its process guard cannot be started: {problem}");
@@ -83,7 +82,7 @@ impl Transport {
             outgoing: Vec::new(),
             noise: 0,
             remark: None,
-            closed: None,
+            calls: Calls::default(),
         })
     }
 
@@ -127,7 +126,7 @@ impl Transport {
             let Some(line) = line else {
                 return Err(Failure::Ended);
             };
-            match rpc::read(&line) {
+            match json_rpc::read(&line) {
                 Line::Message(message) => return Ok(message),
                 Line::Noise => {
                     self.stdio.note_noise(&line);
@@ -182,11 +181,6 @@ impl Transport {
         }
     }
 
-    /// Fails if the connection cannot be used any more.
-    pub(super) fn check_open(&self) -> Result<(), AcpError> {
-        self.closed.clone().map_or(Ok(()), Err)
-    }
-
     /// Ends the program, and returns the error with the end of its stderr.
     pub(super) async fn fail(&mut self, operation: &str, failure: Failure) -> AcpError {
         let ending = self.process.end().await;
@@ -215,7 +209,7 @@ impl Transport {
             hint: Some(hint),
             ..self.error(kind, operation, reason)
         };
-        self.closed = Some(error.clone());
+        self.calls.close(error.clone());
         error
     }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::connection::{Connection, Session, Step};
 use super::error::{AcpError, Failure};
-use super::rpc;
 use super::update::Update;
+use crate::json_rpc;
 
 /// The events of a prompt.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +81,7 @@ impl<'a> Turn<'a> {
         if let Some(ended) = &self.ended {
             return ended.clone().map(Event::End);
         }
-        self.connection.transport.check_open()?;
+        self.connection.transport.calls.check_open()?;
         loop {
             let limits = self.connection.config.limits;
             let limit = if self.connection.cancelled {
@@ -139,7 +139,7 @@ impl<'a> Turn<'a> {
         if self.ended.is_some() || self.connection.cancelled {
             return;
         }
-        let notice = rpc::notification("session/cancel", &json!({"sessionId": self.session}));
+        let notice = json_rpc::notification("session/cancel", &json!({"sessionId": self.session}));
         // An agent that does not read will not respond either; then the timeout applies.
         let _ = self.connection.transport.queue(&notice);
         self.connection.cancelled = true;
@@ -212,7 +212,7 @@ impl<'a> Replay<'a> {
         if let Some(ended) = &self.ended {
             return ended.clone().map(Replayed::Done);
         }
-        self.connection.transport.check_open()?;
+        self.connection.transport.calls.check_open()?;
         let limit = self.connection.config.limits.answer;
         loop {
             let (request_id, deadline) = (self.request_id, self.deadline);

@@ -20,9 +20,8 @@ mod http_transport;
 mod message;
 #[cfg(feature = "probe")]
 pub mod probe;
-pub(crate) mod sanitize;
 mod server;
-pub(crate) mod stdio_transport;
+mod stdio_transport;
 mod tool_result;
 mod tools;
 

@@ -16,10 +16,10 @@ use tokio::sync::Mutex;
 use super::client_handler::SegnoClient;
 use super::error::{ConnectError, McpError, SendError};
 use super::http_transport::{self, HttpSession};
-use super::sanitize::sanitize;
-use super::stdio_transport::{self, ProcessHandle};
 use super::{ConnectionConfig, McpServer, Transport, tool_result};
 use crate::command::output::escape_controls;
+use crate::json_rpc::{self, ProcessHandle};
+use crate::sanitize::sanitize;
 
 /// The most tools that one server may list.
 const MAX_TOOLS: usize = 1000;
@@ -114,7 +114,7 @@ impl Server {
                 if argv.is_empty() {
                     return Err(ConnectError::new(Kind::Invalid, "it has no command"));
                 }
-                let started = stdio_transport::start(argv, env, folder, &self.means.guard).await;
+                let started = json_rpc::start(argv, env, folder, &self.means.guard).await;
                 let (transport, process) = started.map_err(|error| {
                     if folder.is_dir() {
                         let reason = format!("its process guard cannot be started: {error}");

@@ -1,304 +1,22 @@
-//! An MCP or ACP program: one line of JSON for each message, through the program's process guard.
-
-use std::io;
-use std::net::Shutdown;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::Path;
-use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+//! An MCP server that is a program.
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use segno_core::agent::ErrorKind;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
-use tokio::sync::watch;
+use tokio::io::AsyncWriteExt;
 
 use super::error::SendError;
 use super::message;
-use super::sanitize::sanitize;
-use crate::command::Launch;
-use crate::command::describe_status;
-use crate::command::output;
-use crate::command::protocol::{Input, SpawnRequest, Status};
+use crate::json_rpc::Stdio;
 
-/// How many bytes are read at once.
-const PIECE: usize = 64 << 10;
-
-/// The longest accepted message, in bytes.
-const MAX_MESSAGE: usize = 16 << 20;
-
-/// How many bytes of a line that is no message are shown.
-const MAX_NOISE_SHOWN: usize = 200;
-
-/// How a program ended.
-#[derive(Clone)]
-pub(crate) struct ProcessExit {
-    pub(crate) kind: ErrorKind,
-    /// The description.
-    pub(crate) how: String,
-    /// The end of its stderr, and the first line that was no message; often empty.
-    pub(crate) stderr_tail: String,
-    /// Whether processes that it started may still run and hold its pipes open.
-    is_lost: bool,
-}
-
-impl ProcessExit {
-    /// The description with the last words.
-    pub(crate) fn describe(&self) -> String {
-        match self.stderr_tail.as_str() {
-            "" => self.how.clone(),
-            words => format!("{}: {words}", self.how),
-        }
-    }
-}
-
-/// Observations about a program's output.
-#[derive(Default)]
-struct Observations {
-    /// The first line that was no message.
-    noise: Option<String>,
-    /// Why reading stopped.
-    broken: Option<String>,
-}
-
-/// Owns a program: dropping this ends the program's whole process tree.
-pub(crate) struct ProcessHandle {
-    control: StdUnixStream,
-    ending: watch::Receiver<Option<ProcessExit>>,
-    observations: Arc<Mutex<Observations>>,
-}
-
-/// The transport over a program's stdin and stdout.
-pub(crate) struct StdioTransport {
-    stdin: Arc<tokio::sync::Mutex<OwnedWriteHalf>>,
-    stdout: ChildStdout,
-    /// Bytes that were read and not yet parsed.
-    buffer: Vec<u8>,
-    /// How many of them are known to hold no newline.
-    searched: usize,
-    ending: watch::Receiver<Option<ProcessExit>>,
-    observations: Arc<Mutex<Observations>>,
-}
-
-/// Starts a program below a process guard.
-pub(crate) async fn start(
-    argv: &[String],
-    env: &[(String, String)],
-    folder: &Path,
-    guard: &Launch,
-) -> io::Result<(StdioTransport, ProcessHandle)> {
-    let (ours, theirs) = StdUnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    let control = ours.try_clone()?;
-    let mut child = Command::new(&guard.program)
-        .args(&guard.args)
-        .current_dir(folder)
-        .envs(env.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let stdout = child.stdout.take().expect("it is piped");
-    let stderr = child.stderr.take().expect("it is piped");
-    let (status, mut stdin) = UnixStream::from_std(ours)?.into_split();
-    let request = SpawnRequest {
-        argv: argv.to_vec(),
-        input: Input::Open,
-    };
-    // Writing to a guard that is gone fails; its missing status reports that.
-    let _ = stdin.write_all(&request.to_line()).await;
-    let (exit_sender, ending) = watch::channel(None);
-    let name = output::escape_controls(argv.first().map_or("", String::as_str));
-    tokio::spawn(async move {
-        exit_sender.send(Some(wait_for_exit(&name, child, stderr, status).await))
-    });
-    let observations = Arc::new(Mutex::new(Observations::default()));
-    let transport = StdioTransport {
-        stdin: Arc::new(tokio::sync::Mutex::new(stdin)),
-        stdout,
-        buffer: Vec::new(),
-        searched: 0,
-        ending: ending.clone(),
-        observations: observations.clone(),
-    };
-    let handle = ProcessHandle {
-        control,
-        ending,
-        observations,
-    };
-    Ok((transport, handle))
-}
-
-/// Waits for a program's end. If the guard sends no status, or says that processes are left, the
-/// pipes may stay open for ever, so this waits for nothing more.
-async fn wait_for_exit(
-    name: &str,
-    mut guard: Child,
-    stderr: ChildStderr,
-    control: OwnedReadHalf,
-) -> ProcessExit {
-    let lost = |how: String| ProcessExit {
-        kind: ErrorKind::Crashed,
-        how,
-        stderr_tail: String::new(),
-        is_lost: true,
-    };
-    let status_line = async {
-        let line = output::read_message(control).await;
-        match Status::from_line(&line) {
-            Some(left @ Status::Left(_)) => {
-                Err(lost(format!("`{name}` {}", describe_status(&left).1)))
-            }
-            Some(status) => Ok(status),
-            None => Err(lost(format!("the process guard of `{name}` was killed"))),
-        }
-    };
-    let ended = tokio::try_join!(status_line, async { Ok(output::read_tail(stderr).await) });
-    let _ = guard.wait().await;
-    ended.map_or_else(std::convert::identity, |(status, errors)| {
-        let (kind, how) = describe_status(&status);
-        ProcessExit {
-            kind,
-            how: format!("`{name}` {how}"),
-            stderr_tail: errors,
-            is_lost: false,
-        }
-    })
-}
-
-impl ProcessHandle {
-    /// Ends the program if it has not ended by itself, and returns how it ended.
-    pub(crate) async fn end(&self) -> ProcessExit {
-        self.close_control();
-        let mut ending = self.ending.clone();
-        let ended = ending.wait_for(Option::is_some).await;
-        let mut ended = ended
-            .ok()
-            .and_then(|ended| ended.clone())
-            .unwrap_or(ProcessExit {
-                kind: ErrorKind::Crashed,
-                how: "its exit status is unknown".to_owned(),
-                stderr_tail: String::new(),
-                is_lost: true,
-            });
-        let observations = observations(&self.observations);
-        if let Some(why) = &observations.broken {
-            ended.how.clone_from(why);
-        }
-        if let Some(noise) = &observations.noise {
-            let between = if ended.stderr_tail.is_empty() {
-                ""
-            } else {
-                " "
-            };
-            let said = format!("{between}(it wrote `{noise}`, which is not a message)");
-            ended.stderr_tail.push_str(&said);
-        }
-        ended
-    }
-
-    /// Whether the program has ended: the guard sends nothing before.
-    pub(crate) fn is_over(&self) -> bool {
-        let mut control = [PollFd::new(&self.control, PollFlags::IN)];
-        poll(&mut control, Some(&Timespec::default())) != Ok(0)
-    }
-
-    /// Tells the guard to end everything. It can still send a status.
-    fn close_control(&self) {
-        let _ = self.control.shutdown(Shutdown::Write);
-    }
-}
-
-impl Drop for ProcessHandle {
-    fn drop(&mut self) {
-        self.close_control();
-    }
-}
-
-impl StdioTransport {
-    /// The next line; `None` at the end. Cancelling this future loses nothing.
-    async fn line(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let fresh = &self.buffer[self.searched..];
-            if let Some(at) = fresh.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.drain(..=self.searched + at).collect();
-                self.searched = 0;
-                return Some(line);
-            }
-            self.searched = self.buffer.len();
-            if self.searched > MAX_MESSAGE {
-                let why = format!("it was killed: a message has more than {MAX_MESSAGE} bytes");
-                observations(&self.observations).broken = Some(why);
-                return None;
-            }
-            self.buffer.reserve(PIECE);
-            let read = self.stdout.read_buf(&mut self.buffer);
-            if let Ok(0) | Err(_) = read.await {
-                return None;
-            }
-        }
-    }
-
-    async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
-            let line = self.line().await?;
-            let parsed = message::parse(&line);
-            if parsed.is_some() {
-                return parsed;
-            }
-            self.note_noise(&line);
-        }
-    }
-
-    /// Remembers the first line that was no message. Some programs print something before they
-    /// speak the protocol; that is tolerated, and reported if the program fails.
-    pub(crate) fn note_noise(&self, line: &[u8]) {
-        let line = sanitize(String::from_utf8_lossy(line).trim(), MAX_NOISE_SHOWN);
-        if !line.is_empty() {
-            observations(&self.observations).noise.get_or_insert(line);
-        }
-    }
-
-    /// The next line, the last one also without a newline; `None` when nothing more can come.
-    /// Cancelling this future loses nothing.
-    pub(crate) async fn next_line(&mut self) -> Option<Vec<u8>> {
-        let mut ending = self.ending.clone();
-        let line = tokio::select! {
-            line = self.line() => line,
-            _ = ending.wait_for(|ending| ending.as_ref().is_some_and(|e| e.is_lost)) => None,
-        };
-        let rest = line.is_none() && (1..=MAX_MESSAGE).contains(&self.buffer.len());
-        if rest {
-            self.searched = 0;
-            return Some(std::mem::take(&mut self.buffer));
-        }
-        line
-    }
-
-    /// The program's stdin, for callers that do not speak MCP.
-    pub(crate) fn stdin(&self) -> Arc<tokio::sync::Mutex<OwnedWriteHalf>> {
-        self.stdin.clone()
-    }
-}
-
-fn observations(of: &Mutex<Observations>) -> std::sync::MutexGuard<'_, Observations> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Transport<RoleClient> for StdioTransport {
+impl Transport<RoleClient> for Stdio {
     type Error = SendError;
 
     fn send(
         &mut self,
         item: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), SendError>> + Send + 'static {
-        let stdin = self.stdin.clone();
+        let stdin = self.stdin();
         async move {
             let mut line =
                 serde_json::to_vec(&item).map_err(|error| SendError::Lost(error.to_string()))?;
@@ -309,10 +27,13 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        let mut ending = self.ending.clone();
-        tokio::select! {
-            message = self.next() => message,
-            _ = ending.wait_for(|ending| ending.as_ref().is_some_and(|e| e.is_lost)) => None,
+        loop {
+            let line = self.next_whole_line().await?;
+            let parsed = message::parse(&line);
+            if parsed.is_some() {
+                return parsed;
+            }
+            self.note_noise(&line);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ResourceContents};
 
-use super::sanitize::sanitize;
+use crate::sanitize::sanitize;
 
 /// The longest text that a model gets, in bytes.
 const MAX_TEXT: usize = 2 << 20;

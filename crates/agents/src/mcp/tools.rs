@@ -8,9 +8,9 @@ use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use segno_core::tool::{Tool, ToolCall};
 use serde_json::{Value, json};
 
-use super::sanitize::sanitize;
 use super::server::Server;
 use super::{ConnectionConfig, McpError, McpServer};
+use crate::sanitize::sanitize;
 
 /// How many bytes of a description are passed on.
 const MAX_DESCRIPTION: usize = 4 << 10;

@@ -1,4 +1,4 @@
-//! JSON-RPC messages: parsing and rendering.
+//! Parses and renders messages.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -6,20 +6,21 @@ use serde_json::{Value, json};
 /// The longest id of a request that is repeated in its response.
 const LONGEST_ID: usize = 1 << 10;
 
-pub(super) const METHOD_NOT_FOUND: i64 = -32601;
-pub(super) const INVALID_PARAMS: i64 = -32602;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
 
-/// A message from the agent.
+/// A message from the program.
 #[derive(Debug, PartialEq)]
-pub(super) enum Message {
+pub(crate) enum Message {
     Request {
         id: Value,
         method: String,
         params: Value,
     },
-    /// A notification.
-    Notification { method: String, params: Value },
-    /// A response.
+    Notification {
+        method: String,
+        params: Value,
+    },
     Response {
         id: Value,
         outcome: Result<Value, ErrorResponse>,
@@ -28,17 +29,17 @@ pub(super) enum Message {
 
 /// The `error` of a response.
 #[derive(Debug, PartialEq, Deserialize)]
-pub(super) struct ErrorResponse {
-    pub(super) code: i64,
-    pub(super) message: String,
+pub(crate) struct ErrorResponse {
+    pub(crate) code: i64,
+    pub(crate) message: String,
     #[serde(default)]
-    pub(super) data: Value,
+    pub(crate) data: Value,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     Message(Message),
-    /// Not a message for the client.
+    /// Not a message.
     Noise,
     /// A message that cannot be parsed, and why.
     Damaged(String),
@@ -65,7 +66,7 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error
 }
 
 /// Parses a line. Whatever begins like an object was meant to be one.
-pub(super) fn read(line: &[u8]) -> Line {
+pub(crate) fn read(line: &[u8]) -> Line {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     if !line.trim_ascii_start().starts_with(b"{") {
         return Line::Noise;
@@ -114,16 +115,16 @@ fn is_valid_id(id: &Value) -> bool {
     }
 }
 
-pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {
+pub(crate) fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-pub(super) fn notification(method: &str, params: &Value) -> Value {
+pub(crate) fn notification(method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
 /// A response; the error has a code and a message.
-pub(super) fn response(id: &Value, outcome: Result<Value, (i64, String)>) -> Value {
+pub(crate) fn response(id: &Value, outcome: Result<Value, (i64, String)>) -> Value {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err((code, message)) => {
