@@ -222,7 +222,7 @@ impl Stdio {
         let line = tokio::select! {
             line = self.stdout.next() => line,
             // Processes that are left may hold the pipe open.
-            _ = self.ending.wait_for(|ending| ending.as_ref().is_some_and(|e| e.is_lost)) => return None,
+            Ok(_) = self.ending.wait_for(|ending| ending.as_ref().is_some_and(|e| e.is_lost)) => return None,
         };
         line.unwrap_or_else(|TooLong| {
             let why = format!("it was killed: a message has more than {MAX_MESSAGE} bytes");

@@ -159,6 +159,11 @@ def prompt(question):
         text("The last")
         answer(question, {"stopReason": "end_turn"}, end="")
         sys.exit(0)
+    elif MODE == "leaves":
+        for number in range(300):
+            text(str(number))
+        answer(question, {"stopReason": "end_turn"})
+        sys.exit(0)
     elif MODE == "no-reason":
         return answer(question, {})
     elif MODE == "big":

@@ -6,7 +6,7 @@ use segno_agents::acp::{AcpError, Connection, Event, Files, Limits, Replayed, St
 use segno_core::agent::ErrorKind;
 
 use super::{ManualClock, PlainDisk, config, run_prompt, start, with_session, words};
-use crate::fixture::{Fixture, process_guard, runtime, write};
+use crate::fixture::{Fixture, process_guard, runtime, until, write};
 
 /// The result of initializing an agent.
 fn initialize(mode: &str) -> Result<(), AcpError> {
@@ -219,6 +219,33 @@ fn last_message_without_newline_counts() {
         let (updates, outcome) = run_prompt(&mut agent, &session, "go").await.unwrap();
         assert_eq!(words(&updates), ["The last"]);
         assert_eq!(outcome.stop, Stop::EndTurn);
+    });
+}
+
+#[test]
+fn messages_of_an_ended_agent_are_read() {
+    let fixture = Fixture::new();
+    runtime().block_on(async {
+        let (mut agent, session) =
+            with_session(&fixture, "leaves", config(&ManualClock::new())).await;
+        let mut turn = agent.prompt(&session, "go").unwrap();
+        let mut updates = Vec::new();
+        let outcome = loop {
+            match turn.next().await.unwrap() {
+                Event::Update(update) => updates.push(update),
+                Event::End(outcome) => break outcome,
+            }
+            if words(&updates).len() == 1 {
+                until("it has ended", || fixture.processes().is_empty());
+                // The task that waits for the end of the process runs, too.
+                for _ in 0..1000 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        assert_eq!(outcome.stop, Stop::EndTurn);
+        let expected: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+        assert_eq!(words(&updates), expected);
     });
 }
 
