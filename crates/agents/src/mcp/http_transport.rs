@@ -26,6 +26,9 @@ use crate::http::{Stream, check_status, protocol_error, request_error};
 /// The longest accepted message, in bytes.
 const LONGEST: usize = 16 << 20;
 
+/// How many messages may be received and not yet handled. Reading waits for room.
+const MAX_WAITING: usize = 64;
+
 /// The timeout for ending the session.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -39,7 +42,7 @@ pub(super) struct HttpSession {
     /// Sent with every request: the headers of the spec, and those that the server set in its first
     /// response.
     headers: Mutex<HeaderMap>,
-    incoming_sender: mpsc::UnboundedSender<ServerJsonRpcMessage>,
+    incoming_sender: mpsc::Sender<ServerJsonRpcMessage>,
     /// Requests whose response is awaited; dropping the sender gives a request up.
     awaited: Mutex<HashMap<RequestId, oneshot::Sender<()>>>,
     is_stale: AtomicBool,
@@ -48,7 +51,7 @@ pub(super) struct HttpSession {
 /// The transport over HTTP.
 pub(super) struct HttpTransport {
     session: Arc<HttpSession>,
-    incoming: mpsc::UnboundedReceiver<ServerJsonRpcMessage>,
+    incoming: mpsc::Receiver<ServerJsonRpcMessage>,
 }
 
 /// Prepares the transport; nothing is sent yet.
@@ -73,7 +76,7 @@ pub(super) fn prepare(
         value.set_sensitive(true);
         all_headers.insert(key, value);
     }
-    let (incoming_sender, incoming) = mpsc::unbounded_channel();
+    let (incoming_sender, incoming) = mpsc::channel(MAX_WAITING);
     let session = Arc::new(HttpSession {
         client: client.clone(),
         url,
@@ -154,7 +157,7 @@ impl HttpSession {
         }
         if is_json(&response) {
             let body = body(response).await?;
-            return if self.deliver(&body, awaited) {
+            return if self.deliver(&body, awaited).await {
                 Ok(())
             } else {
                 Err(protocol_error(
@@ -164,7 +167,7 @@ impl HttpSession {
         }
         let mut stream = Stream::new(response)?;
         while let Some(data) = stream.next().await? {
-            if self.deliver(data.as_bytes(), awaited) {
+            if self.deliver(data.as_bytes(), awaited).await {
                 return Ok(());
             }
         }
@@ -173,7 +176,7 @@ impl HttpSession {
     }
 
     /// Passes a message on; returns whether it is the awaited response.
-    fn deliver(&self, bytes: &[u8], awaited: &RequestId) -> bool {
+    async fn deliver(&self, bytes: &[u8], awaited: &RequestId) -> bool {
         let Some(message) = message::parse(bytes) else {
             return false;
         };
@@ -185,7 +188,7 @@ impl HttpSession {
         }
         let is_answer = message::is_response_to(&message, awaited);
         // The receiver is gone only when the connection is closed.
-        let _ = self.incoming_sender.send(message);
+        let _ = self.incoming_sender.send(message).await;
         is_answer
     }
 
