@@ -134,6 +134,7 @@ impl Acp {
         let mut fold = Fold::new(&name, before, listener);
         let mut turn = connection.prompt(&id, &prompt)?;
         loop {
+            listener.ready().await;
             match turn.next().await {
                 Ok(Event::Update(update)) => fold.handle(update)?,
                 Ok(Event::End(outcome)) => return fold.finish(&outcome),

@@ -114,7 +114,7 @@ impl ClaudeCode {
             earlier: request.window,
         };
         let mut stream = Stream::new(id, window, listener, &*self.clock);
-        let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
+        let mut lines = Lines::new(LONGEST_LINE, listener, |line: Line<'_>| stream.line(line));
         // The engine enforces the timeout by dropping the future.
         let ended = child.run(&mut lines, pending()).await?;
         stream.finish(child.check_exit(&ended))

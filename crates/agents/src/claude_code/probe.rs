@@ -10,7 +10,7 @@ use crate::program::LONGEST_LINE;
 pub fn parse_stream(id: &str, bytes: &[u8], piece: usize) -> String {
     let log = EventLog::default();
     let mut stream = Stream::new(id, Window::default(), &log, &FixedClock);
-    let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
+    let mut lines = Lines::new(LONGEST_LINE, &log, |line: Line<'_>| stream.line(line));
     let mut taken = bytes.chunks(piece).try_for_each(|piece| lines.push(piece));
     taken = taken.and_then(|()| lines.end());
     let outcome = taken.and_then(|()| stream.finish(None));

@@ -106,7 +106,7 @@ impl Codex {
             id_prefix: format!("{}.", request.attempt),
         };
         let mut stream = Stream::new(info, tail, listener);
-        let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
+        let mut lines = Lines::new(LONGEST_LINE, listener, |line: Line<'_>| stream.line(line));
         // The engine enforces the timeout by dropping the future.
         let ended = child.run(&mut lines, pending()).await?;
         let answer = stream.finish(child.check_exit(&ended));

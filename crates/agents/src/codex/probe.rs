@@ -23,7 +23,7 @@ pub fn parse_stream(id: Option<&str>, bytes: &[u8], piece: usize) -> String {
         id_prefix: "1.".to_owned(),
     };
     let mut stream = Stream::new(info, Tail::new(Path::new("/nowhere")), &log);
-    let mut lines = Lines::new(LONGEST_LINE, |line: Line<'_>| stream.line(line));
+    let mut lines = Lines::new(LONGEST_LINE, &log, |line: Line<'_>| stream.line(line));
     let mut taken = bytes.chunks(piece).try_for_each(|piece| lines.push(piece));
     taken = taken.and_then(|()| lines.end());
     let outcome = taken.and_then(|()| stream.finish(None));

@@ -2,6 +2,7 @@
 //! stderr with control characters escaped.
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
+use segno_core::ports::Boxed;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How many bytes are read at once.
@@ -11,6 +12,12 @@ const TAIL: usize = 2 << 10;
 
 /// Receives what a program writes to its stdout, piece by piece.
 pub(crate) trait Sink: Send {
+    /// Returns when there is room for another piece. Until then the program waits, because its pipe
+    /// is not read.
+    fn ready(&self) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// An error ends the program.
     fn push(&mut self, piece: &[u8]) -> Result<(), Error>;
 
@@ -27,10 +34,13 @@ pub(super) async fn read_into(
 ) -> Result<(), Error> {
     let mut piece = vec![0; PIECE];
     // A pipe that cannot be read has ended; the guard's status decides the outcome.
-    while let Ok(count @ 1..) = from.read(&mut piece).await {
-        sink.push(&piece[..count])?;
+    loop {
+        sink.ready().await;
+        match from.read(&mut piece).await {
+            Ok(count @ 1..) => sink.push(&piece[..count])?,
+            _ => return sink.end(),
+        }
     }
-    sink.end()
 }
 
 /// An answer that consists of all that a program writes, reported to the listener as it arrives.
@@ -97,7 +107,9 @@ pub(crate) enum Line<'a> {
 
 /// Splits a program's output into lines. A line longer than `limit` is skipped, so that memory
 /// stays bounded.
-pub(crate) struct Lines<F> {
+pub(crate) struct Lines<'a, F> {
+    /// Gets the events that lines become.
+    listener: &'a dyn Listener,
     /// The beginning of a line whose newline has not arrived.
     open: Vec<u8>,
     limit: usize,
@@ -106,10 +118,11 @@ pub(crate) struct Lines<F> {
     on_line: F,
 }
 
-impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Lines<F> {
+impl<'a, F: FnMut(Line<'_>) -> Result<(), Error> + Send> Lines<'a, F> {
     /// Passes each line of at most `limit` bytes to `on_line`.
-    pub(crate) fn new(limit: usize, on_line: F) -> Self {
+    pub(crate) fn new(limit: usize, listener: &'a dyn Listener, on_line: F) -> Self {
         Self {
+            listener,
             open: Vec::new(),
             limit,
             skipping: false,
@@ -130,7 +143,11 @@ impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Lines<F> {
     }
 }
 
-impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Sink for Lines<F> {
+impl<F: FnMut(Line<'_>) -> Result<(), Error> + Send> Sink for Lines<'_, F> {
+    fn ready(&self) -> Boxed<'_, ()> {
+        self.listener.ready()
+    }
+
     fn push(&mut self, piece: &[u8]) -> Result<(), Error> {
         let mut rest = piece;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -237,6 +254,8 @@ impl Text {
 mod tests {
     use tokio::io::AsyncWriteExt;
 
+    use futures_util::FutureExt;
+
     use super::*;
 
     #[test]
@@ -264,12 +283,35 @@ mod tests {
         assert_eq!(read_message(ours).await, b"over\n");
     }
 
+    /// A listener that never has room.
+    struct FullListener;
+
+    impl Listener for FullListener {
+        fn on_event(&self, _: Event<'_>) {}
+
+        fn ready(&self) -> Boxed<'_, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn output_is_not_read_while_the_listener_is_full() {
+        let mut received = 0;
+        let mut lines = Lines::new(5, &FullListener, |_: Line<'_>| {
+            received += 1;
+            Ok(())
+        });
+        let endless = tokio::io::repeat(b'\n');
+        assert!(read_into(endless, &mut lines).now_or_never().is_none());
+        assert_eq!(received, 0);
+    }
+
     #[test]
     fn lines_split_the_same_in_any_pieces() {
         let bytes = b"one\n\ntoo long for it\ntwo\ncut";
         for size in 1..=bytes.len() {
             let mut received = Vec::new();
-            let mut lines = Lines::new(5, |line: Line<'_>| {
+            let mut lines = Lines::new(5, &FullListener, |line: Line<'_>| {
                 received.push(match line {
                     Line::Whole(line) => line.to_vec(),
                     Line::Lost => b"(lost)".to_vec(),
