@@ -6,6 +6,7 @@ mod config;
 mod context;
 mod failure;
 mod hooks;
+mod line_editor;
 mod machine;
 mod mcp;
 mod output;

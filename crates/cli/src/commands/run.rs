@@ -24,6 +24,7 @@ use super::sessions::cleanup;
 use crate::config::Config;
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
+use crate::line_editor::restore_terminal;
 use crate::machine::human;
 use crate::output::progress::Progress;
 use crate::output::{stderr_line, stdout_line, text};
@@ -283,7 +284,10 @@ pub(crate) fn watch_signals() -> StopToken {
                                 token.request_stop(Stop::request("Ctrl-C", StopMode::Boundary, Status::Paused));
                             }
                             2 => token.request_stop(Stop::request("Ctrl-C", StopMode::Now, Status::Paused)),
-                            _ => std::process::exit(130),
+                            _ => {
+                                restore_terminal();
+                                std::process::exit(130);
+                            }
                         }
                     }
                     _ = terminate.recv() => token.request_stop(Stop::shutdown("SIGTERM", Trigger::Shutdown)),

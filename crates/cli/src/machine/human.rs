@@ -1,13 +1,14 @@
 //! The user at this terminal, who answers questions and approves tool calls.
 
-use std::io::{self, BufRead, IsTerminal};
-use std::sync::{Arc, OnceLock};
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
 use segno_core::ports::Boxed;
 use segno_engine::Human;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
 
-use crate::output::{prompt, stderr_line, suppress_live_line, text};
+use crate::line_editor::{CtrlC, Draw, Editor, Keyboard, Prompt};
+use crate::output::{stderr_line, text};
 
 /// Returns the user at the terminal. Without a terminal, or if the output is JSON for a program,
 /// there is none.
@@ -18,33 +19,49 @@ pub(crate) fn at_terminal(json: bool) -> Option<Arc<dyn Human>> {
 
 struct Terminal;
 
+/// The keyboard, once it was needed.
+static KEYBOARD: Mutex<Reader> = Mutex::const_new(Reader::Unused);
+
+enum Reader {
+    Unused,
+    Open(Box<(Keyboard, Editor)>),
+    /// The user left a question, or the terminal is gone: nobody answers any more.
+    Closed,
+}
+
 impl Human for Terminal {
     fn ask<'a>(&'a self, question: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>> {
         Box::pin(async move {
-            let _guard = suppress_live_line();
+            // One question is shown at a time.
+            let mut reader = KEYBOARD.lock().await;
+            if let Reader::Unused = *reader {
+                *reader = match Keyboard::open() {
+                    Ok(keyboard) => Reader::Open(Box::new((keyboard, Editor::default()))),
+                    Err(_) => Reader::Closed,
+                };
+            }
+            let Reader::Open(open) = &mut *reader else {
+                return None;
+            };
+            let (keyboard, editor) = &mut **open;
+            // Lines about the steps before the question appear before it.
+            for _ in 0..2 {
+                tokio::task::yield_now().await;
+            }
             if let Some(context) = context {
                 text::sanitize_lines(context).lines().for_each(stderr_line);
             }
             text::sanitize_lines(question).lines().for_each(stderr_line);
-            prompt("> ");
-            typed_lines().lock().await.recv().await
+            let prompt = Prompt {
+                text: "> ",
+                ctrl_c: CtrlC::Signal,
+                draw: Draw::Always,
+            };
+            let answer = keyboard.edit(editor, prompt).await;
+            if answer.is_none() {
+                *reader = Reader::Closed;
+            }
+            answer
         })
     }
-}
-
-/// Lines that are typed. One thread reads for the whole process, because a blocking read cannot be
-/// cancelled when its question is withdrawn.
-fn typed_lines() -> &'static Mutex<mpsc::UnboundedReceiver<String>> {
-    static LINES: OnceLock<Mutex<mpsc::UnboundedReceiver<String>>> = OnceLock::new();
-    LINES.get_or_init(|| {
-        let (typed, lines) = mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            for line in io::stdin().lock().lines().map_while(Result::ok) {
-                if typed.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Mutex::new(lines)
-    })
 }

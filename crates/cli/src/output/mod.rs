@@ -5,6 +5,7 @@ pub(crate) mod json;
 pub(crate) mod note;
 pub(crate) mod progress;
 pub(crate) mod progress_line;
+pub(crate) mod prompt_frame;
 pub(crate) mod resume_plan;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -65,12 +66,15 @@ pub(crate) fn stderr_line(line: &str) {
 }
 
 /// Writes a line and its line ending in one call, so that the lines of two writers do not mix.
-fn write_line(mut to: impl Write, line: &str) -> io::Result<()> {
+/// While a user types at this terminal, it appears above the prompt.
+fn write_line(mut to: impl Write + IsTerminal, line: &str) -> io::Result<()> {
     let mut text = String::with_capacity(line.len() + 1);
     text.push_str(line);
     text.push('\n');
-    to.write_all(text.as_bytes())?;
-    to.flush()
+    prompt_frame::write_above(to.is_terminal(), || {
+        to.write_all(text.as_bytes())?;
+        to.flush()
+    })
 }
 
 /// Shows an input prompt.

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
 /// Makes a text safe for a terminal, on one line: control characters, and with them escape codes,
 /// become visible symbols, and characters that change the reading direction are replaced.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
@@ -40,25 +43,9 @@ fn changes_direction(c: char) -> bool {
     matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{061C}')
 }
 
-/// Approximate width of a character in columns: wide scripts and emoji are two columns wide.
-fn width(c: char) -> usize {
-    match u32::from(c) {
-        0x0300..=0x036F | 0x200B..=0x200D | 0xFE00..=0xFE0F => 0,
-        0x1100..=0x115F
-        | 0x2E80..=0xA4CF
-        | 0xAC00..=0xD7A3
-        | 0xF900..=0xFAFF
-        | 0xFE30..=0xFE6F
-        | 0xFF00..=0xFF60
-        | 0x1F300..=0x1FAFF
-        | 0x20000..=0x3FFFD => 2,
-        _ => 1,
-    }
-}
-
 /// Width of a text in columns.
 pub(crate) fn columns(text: &str) -> usize {
-    text.chars().map(width).sum()
+    text.width()
 }
 
 /// Truncates a text to `room` columns, with an ellipsis.
@@ -67,12 +54,12 @@ pub(crate) fn fit(text: &str, room: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let (mut cut, mut used) = (String::new(), 0);
-    for c in text.chars() {
-        if used + width(c) > room.saturating_sub(1) {
+    for cluster in text.graphemes(true) {
+        used += columns(cluster);
+        if used > room.saturating_sub(1) {
             break;
         }
-        used += width(c);
-        cut.push(c);
+        cut.push_str(cluster);
     }
     if room > 0 {
         cut.push('…');

@@ -1,142 +1,142 @@
-//! Reads messages from the terminal.
-//!
-//! The terminal is in raw mode only while a message is typed. At all other times its original mode
-//! is restored, so that Ctrl-C sends a signal and the next program finds the terminal unchanged.
+//! Reads messages from the terminal: at the prompt, and ahead while an answer is written.
 
-use std::io::{self, Read, Write};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
 
-use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
-};
 use segno_core::ports::Boxed;
 use segno_engine::Human;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, watch};
 
-use super::line::{Line, Typed};
-use crate::output::{stderr_line, suppress_live_line, text};
+use crate::line_editor::{self, CtrlC, Draw, Editor, Prompt, Typed};
+use crate::output::{stderr_line, text};
+
+const PROMPT: &str = "> ";
 
 /// Reads typed messages, one at a time.
 pub(super) struct Keyboard {
     inner: Mutex<Inner>,
+    /// How many questions wait for an answer.
+    questions: watch::Sender<usize>,
 }
 
 struct Inner {
-    keys: mpsc::UnboundedReceiver<Vec<u8>>,
-    line: Line,
+    keyboard: line_editor::Keyboard,
+    /// The message that is being typed.
+    draft: Editor,
+    /// Messages that were typed ahead. `None` leaves.
+    ahead: VecDeque<Option<String>>,
 }
 
 impl Keyboard {
-    /// Starts the reader thread. One thread reads for the whole process, because a blocking read
-    /// cannot be cancelled.
-    pub(super) fn new() -> Self {
-        let (typed, keys) = mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            let mut stdin = io::stdin().lock();
-            while let Ok(length) = stdin.read(&mut buffer) {
-                if length == 0 || typed.send(buffer[..length].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        let line = Line::default();
-        Self {
-            inner: Mutex::new(Inner { keys, line }),
-        }
+    pub(super) fn open() -> io::Result<Self> {
+        Ok(Self {
+            inner: Mutex::new(Inner {
+                keyboard: line_editor::Keyboard::open()?,
+                draft: Editor::default(),
+                ahead: VecDeque::new(),
+            }),
+            questions: watch::Sender::new(0),
+        })
     }
 
     /// Waits for a message. Returns `None` if the user leaves. If the future is dropped, the typed
     /// text stays for the next call.
-    pub(super) async fn read_message(&self, prompt: &str) -> Option<String> {
+    pub(super) async fn read_message(&self) -> Option<String> {
         let mut inner = self.inner.lock().await;
-        let _guard = suppress_live_line();
-        let _raw = RawMode::enter();
-        let mut rows = 1;
-        let Inner { keys, line } = &mut *inner;
-        draw(line, prompt, &mut rows);
+        let Inner {
+            keyboard,
+            draft,
+            ahead,
+        } = &mut *inner;
+        if let Some(message) = ahead.pop_front() {
+            return message;
+        }
+        let prompt = Prompt {
+            text: PROMPT,
+            ctrl_c: CtrlC::Key,
+            draw: Draw::Always,
+        };
+        keyboard.edit(draft, prompt).await
+    }
+
+    /// Lets the user type the next messages while an answer is written. Runs until it is dropped.
+    pub(super) async fn read_ahead(&self) -> Infallible {
+        let mut questions = self.questions.subscribe();
         loop {
-            let Some(bytes) = keys.recv().await else {
-                newline();
-                return None;
-            };
-            let typed = line.feed(&bytes);
-            if typed == Typed::More {
-                draw(line, prompt, &mut rows);
+            let _ = questions.wait_for(|count| *count == 0).await;
+            let mut inner = self.inner.lock().await;
+            let Inner {
+                keyboard,
+                draft,
+                ahead,
+            } = &mut *inner;
+            if ahead.back() == Some(&None) {
+                // The user left, so nothing follows.
+                drop(inner);
+                std::future::pending::<()>().await;
                 continue;
             }
-            let message = match typed {
-                Typed::Message(text) => Some(text),
-                Typed::Leave | Typed::More => None,
+            let prompt = Prompt {
+                text: PROMPT,
+                ctrl_c: CtrlC::Signal,
+                draw: Draw::IfTyped,
             };
-            // The end of the message may have arrived together with text that was not drawn yet.
-            if let Some(text) = &message {
-                draw(&Line::with_text(text), prompt, &mut rows);
+            tokio::select! {
+                _ = questions.wait_for(|count| *count > 0) => {}
+                message = keyboard.edit(draft, prompt) => ahead.push_back(message),
             }
-            newline();
-            return message;
         }
     }
 }
 
-/// Lets a model's tool call be approved in the middle of an answer.
+impl Inner {
+    /// Assigns what was typed before a question to the next messages.
+    fn set_aside(&mut self) {
+        while let Some(bytes) = self.keyboard.typed_before() {
+            match self.draft.feed(&bytes) {
+                Typed::Message(text) => self.ahead.push_back(Some(text)),
+                Typed::Leave => self.ahead.push_back(None),
+                Typed::More | Typed::ClearScreen => {}
+            }
+        }
+    }
+}
+
+/// Lets a model's tool call be approved in the middle of an answer. What was typed before the
+/// question is shown does not answer it.
 impl Human for Keyboard {
     fn ask<'a>(&'a self, question: &'a str, context: Option<&'a str>) -> Boxed<'a, Option<String>> {
         Box::pin(async move {
+            let _waiting = Waiting::new(&self.questions);
+            let mut inner = self.inner.lock().await;
+            inner.set_aside();
             if let Some(context) = context {
                 text::sanitize_lines(context).lines().for_each(stderr_line);
             }
             text::sanitize_lines(question).lines().for_each(stderr_line);
-            self.read_message("? ").await
+            let prompt = Prompt {
+                text: "? ",
+                ctrl_c: CtrlC::Key,
+                draw: Draw::Always,
+            };
+            inner.keyboard.edit(&mut Editor::default(), prompt).await
         })
     }
 }
 
-fn draw(line: &Line, prompt: &str, rows: &mut usize) {
-    let size = tcgetwinsize(io::stderr()).ok();
-    let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
-    let (width, height) = size
-        .filter(|(width, height)| *width > 0 && *height > 0)
-        .unwrap_or((80, 24));
-    let (shown, taken) = line.render(prompt, width, height);
-    let mut stderr = io::stderr();
-    let up = match *rows {
-        0 | 1 => String::new(),
-        rows => format!("\x1b[{}A", rows - 1),
-    };
-    let _ = write!(stderr, "{up}\r\x1b[J{shown}");
-    let _ = stderr.flush();
-    *rows = taken;
-}
+/// A question that waits for an answer.
+struct Waiting<'a>(&'a watch::Sender<usize>);
 
-fn newline() {
-    let _ = io::stderr().write_all(b"\r\n");
-}
-
-/// Puts the terminal into raw mode, and restores the previous mode on drop.
-struct RawMode(Option<Termios>);
-
-impl RawMode {
-    fn enter() -> Self {
-        let Ok(before) = tcgetattr(io::stdin()) else {
-            return Self(None);
-        };
-        let mut raw = before.clone();
-        raw.local_modes
-            .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
-        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
-        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        let set = tcsetattr(io::stdin(), OptionalActions::Now, &raw);
-        // Enables bracketed paste.
-        let _ = io::stderr().write_all(b"\x1b[?2004h");
-        Self(set.ok().map(|()| before))
+impl<'a> Waiting<'a> {
+    fn new(questions: &'a watch::Sender<usize>) -> Self {
+        questions.send_modify(|count| *count += 1);
+        Self(questions)
     }
 }
 
-impl Drop for RawMode {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let _ = io::stderr().write_all(b"\x1b[?2004l");
-        if let Some(before) = &self.0 {
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
-        }
+        self.0.send_modify(|count| *count -= 1);
     }
 }

@@ -1,7 +1,6 @@
 //! `segno chat`: a durable conversation with an agent, one exchange or at a prompt.
 
 mod keyboard;
-mod line;
 mod prompt;
 mod view;
 

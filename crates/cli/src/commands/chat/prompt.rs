@@ -19,12 +19,11 @@ use super::keyboard::Keyboard;
 use super::view::{Verbosity, View, report_limits};
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::line_editor::restore_terminal;
 use crate::output::{progress, stderr_line, text};
 
 /// Interval between sweeps for idle and expired chats.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
-
-const PROMPT: &str = "> ";
 
 const HELP: &str = "\
 /clear   clear the conversation: the agent no longer receives it
@@ -33,7 +32,8 @@ const HELP: &str = "\
 /quit    same as /pause
 /help    show this help
 Enter sends; Alt-Enter, or a backslash before Enter, starts a new line. Ctrl-C stops an answer; at an empty \
-prompt it leaves, like Ctrl-D.";
+prompt it leaves, like Ctrl-D. The arrow keys move in the text and to earlier messages. What you type \
+during an answer is sent after it.";
 
 /// The state of an interactive chat.
 struct PromptSession {
@@ -78,7 +78,8 @@ pub(super) async fn run(
     };
     let signals =
         signals().map_err(|error: std::io::Error| Failure::internal(error.to_string()))?;
-    let keyboard = Arc::new(Keyboard::new());
+    let keyboard = Keyboard::open().map_err(|error| Failure::internal(error.to_string()))?;
+    let keyboard = Arc::new(keyboard);
     env.human = Some(Arc::clone(&keyboard) as _);
     let (opening, summary) = match chat {
         Chat::New(opening) => (Some(*opening), None),
@@ -156,7 +157,10 @@ impl PromptSession {
             observer,
             stop_token.clone(),
         );
-        let outcome = self.signals.run_until_stopped(&stop_token, ran).await;
+        let outcome = self
+            .signals
+            .run_until_stopped(&self.keyboard, &stop_token, ran)
+            .await;
         self.show(outcome, &view).await
     }
 
@@ -170,7 +174,7 @@ impl PromptSession {
         let mut idle = clock.sleep(self.limits.idle);
         let (mut awake, mut sweep) = (self.summary.is_some(), clock.sleep(SWEEP_INTERVAL));
         let keyboard = Arc::clone(&self.keyboard);
-        let typed = keyboard.read_message(PROMPT);
+        let typed = keyboard.read_message();
         tokio::pin!(typed);
         loop {
             tokio::select! {
@@ -200,12 +204,16 @@ impl PromptSession {
         let (env, audience) = (self.env.clone(), Audience::Present);
         let outcome = if let Some(summary) = self.summary.clone() {
             let answered = chat::send(&env, &summary, text, audience, observer, stop_token.clone());
-            self.signals.run_until_stopped(&stop_token, answered).await
+            self.signals
+                .run_until_stopped(&self.keyboard, &stop_token, answered)
+                .await
         } else {
             let opening = self.opening.clone();
             let opening = opening.expect("what is not there yet is to be opened");
             let opened = chat::open(&env, opening, text, audience, observer, stop_token.clone());
-            self.signals.run_until_stopped(&stop_token, opened).await
+            self.signals
+                .run_until_stopped(&self.keyboard, &stop_token, opened)
+                .await
         };
         self.show(outcome, &view).await
     }
@@ -306,17 +314,21 @@ impl Signals {
     /// resume.
     async fn run_until_stopped<T>(
         &mut self,
+        keyboard: &Keyboard,
         stop_token: &StopToken,
         answer: impl Future<Output = T>,
     ) -> T {
-        tokio::pin!(answer);
+        let ahead = keyboard.read_ahead();
+        tokio::pin!(answer, ahead);
         let mut interrupts = 0;
         loop {
             let stop = tokio::select! {
                 answer = &mut answer => return answer,
+                never = &mut ahead => match never {},
                 _ = self.interrupt.recv() => {
                     interrupts += 1;
                     if interrupts > 1 {
+                        restore_terminal();
                         std::process::exit(130);
                     }
                     Stop::request("Ctrl-C", StopMode::Now, Status::Waiting)

@@ -31,7 +31,7 @@ impl Terminal<'_> {
     /// Starts a line in a terminal of this size, which stays open afterwards.
     fn begin(&self, columns: u16, rows: u16, line: &str) {
         let line = format!(
-            "segno() {{ \"$SEGNO\" \"$@\"; }}; {line}; touch over; while [ ! -e closed ]; do sleep 0.01; done"
+            "trap : INT; segno() {{ \"$SEGNO\" \"$@\"; }}; {line}; touch over; while [ ! -e closed ]; do sleep 0.01; done"
         );
         let (columns, rows) = (columns.to_string(), rows.to_string());
         self.tmux(&[
@@ -45,6 +45,16 @@ impl Terminal<'_> {
             "-c",
             &line,
         ]);
+    }
+
+    /// Waits for the question of the workflow that asks. Nothing is between it and the prompt.
+    fn wait_for_question(&self) {
+        wait_until("the question stands there", || {
+            let screen = self.tmux(&["capture-pane", "-p"]);
+            screen
+                .trim_end()
+                .ends_with("It says: the tide\nPublish it?\n>")
+        });
     }
 
     /// Runs the line and returns what the screen shows.
@@ -118,15 +128,51 @@ fn questions_are_asked_at_the_terminal() {
     crate::commands::write_asking_workflow(&sandbox);
     let terminal = Terminal { sandbox: &sandbox };
     terminal.begin(80, 24, "segno run report.yaml");
-    wait_until("the question stands there", || {
-        let screen = terminal.tmux(&["capture-pane", "-p"]);
-        screen.contains("It says: the tide\nPublish it?\n>")
-    });
+    terminal.wait_for_question();
     terminal.tmux(&["send-keys", "yes", "Enter"]);
     wait_until("the run is over", || sandbox.work().join("over").exists());
     let screen = terminal.tmux(&["capture-pane", "-p"]);
     assert!(screen.contains("published"), "{screen}");
     assert_eq!(sandbox.calls(), ["steps/0", "steps/2"]);
+}
+
+#[test]
+fn answer_can_be_edited_before_it_is_sent() {
+    let sandbox = sandbox();
+    crate::commands::write_asking_workflow(&sandbox);
+    let terminal = Terminal { sandbox: &sandbox };
+    terminal.begin(80, 24, "segno run report.yaml");
+    terminal.wait_for_question();
+    terminal.tmux(&["send-keys", "-l", "ys"]);
+    terminal.tmux(&["send-keys", "Left"]);
+    terminal.tmux(&["send-keys", "-l", "e"]);
+    terminal.tmux(&["send-keys", "Enter"]);
+    wait_until("the run is over", || sandbox.work().join("over").exists());
+    let screen = terminal.tmux(&["capture-pane", "-p"]);
+    assert!(screen.contains("> yes\n"), "{screen}");
+    assert!(screen.contains("published"), "{screen}");
+}
+
+#[test]
+fn ctrl_c_at_a_question_pauses_and_ctrl_d_leaves_it_open() {
+    for (key, code, status) in [("C-c", "130", "paused"), ("C-d", "19", "waiting")] {
+        let sandbox = sandbox();
+        crate::commands::write_asking_workflow(&sandbox);
+        let terminal = Terminal { sandbox: &sandbox };
+        let line = "segno run report.yaml; echo $? > code; stty -a > modes";
+        terminal.begin(80, 24, line);
+        terminal.wait_for_question();
+        terminal.tmux(&["send-keys", key]);
+        wait_until("the run is over", || sandbox.work().join("over").exists());
+        assert_eq!(sandbox.read("code").trim(), code);
+        let statuses = crate::commands::session_statuses(&sandbox);
+        assert_eq!(statuses, [("report".to_owned(), status.to_owned())]);
+        let modes = sandbox.read("modes");
+        assert!(
+            !modes.contains("-icanon") && !modes.contains("-echo "),
+            "{modes}"
+        );
+    }
 }
 
 #[test]

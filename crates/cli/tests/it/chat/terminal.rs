@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use segno_testkit::model::{ModelResponse, ModelServer};
 use segno_testkit::sandbox::{Sandbox, run_to_end, wait_until};
+use serde_json::json;
 
 use super::{commanded, events, scripted, shown};
 use crate::commands::root;
@@ -28,7 +30,7 @@ impl<'a> Terminal<'a> {
             let _ = std::fs::remove_file(sandbox.work().join(file));
         }
         let line = format!(
-            "\"$SEGNO\" {words}; echo \"over $?\" > over; while [ ! -e closed ]; do sleep 0.01; done"
+            "trap : INT; \"$SEGNO\" {words}; echo \"over $?\" > over; while [ ! -e closed ]; do sleep 0.01; done"
         );
         terminal.tmux(&[
             "new-session",
@@ -51,6 +53,7 @@ impl<'a> Terminal<'a> {
         command
             .env("SEGNO", self.sandbox.binary())
             .env("TERM", "screen-256color")
+            .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
             .arg("-S")
             .arg(&self.socket)
             .args(["-f", "/dev/null"])
@@ -75,11 +78,33 @@ impl<'a> Terminal<'a> {
         self.tmux(&["send-keys", key]);
     }
 
+    /// Types text without sending it.
+    fn type_text(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
+    /// Sends the message, and returns what the agent received as its number-th message.
+    #[track_caller]
+    fn send(&self, number: usize) -> String {
+        self.key("Enter");
+        self.wait_for(1, &format!("answer {number}"));
+        let asked = self.sandbox.read(&format!("asked-{number}"));
+        asked.trim_end().to_owned()
+    }
+
     /// Types a line and sends it.
     fn type_line(&self, text: &str) {
         self.tmux(&["send-keys", "-l", text]);
         self.wait_for(1, &format!("> {text}"));
         self.key("Enter");
+    }
+
+    /// The modes of the terminal, as `stty` shows them.
+    fn modes(&self) -> String {
+        let tty = self.tmux(&["display-message", "-p", "#{pane_tty}"]);
+        let mut command = Command::new("stty");
+        command.args(["-a", "-F", tty.trim()]);
+        run_to_end(command).expect_success().stdout
     }
 
     /// Waits until segno has ended, and returns its exit code as `wait_for_exit N`.
@@ -161,6 +186,200 @@ fn pasted_text_is_one_message() {
     terminal.wait_for(1, "answer 0");
     let asked = sandbox.read("asked-0");
     assert!(asked.trim_end().ends_with(&text), "{} bytes", asked.len());
+}
+
+#[test]
+fn cursor_moves_inside_the_message() {
+    let sandbox = commanded("");
+    let terminal = Terminal::start(&sandbox, CHAT);
+    terminal.type_text("go漢字 it");
+    for _ in 0..4 {
+        terminal.key("Left");
+    }
+    terminal.key("BSpace");
+    terminal.type_text("é");
+    terminal.key("Home");
+    terminal.type_text("let's ");
+    terminal.key("C-Right");
+    terminal.type_text("!");
+    terminal.wait_for(1, "> let's goé字! it");
+    // Behind `字!`, by columns: the wide character counts twice.
+    let cursor = terminal.tmux(&["display-message", "-p", "#{cursor_x}"]);
+    assert_eq!(cursor.trim(), "14");
+    terminal.key("M-Enter");
+    terminal.wait_for(1, "   it");
+    assert!(terminal.send(0).ends_with("let's goé字!\n it"));
+    // The next line is free again.
+    terminal.type_text("x");
+    terminal.wait_for(1, "> x");
+}
+
+#[test]
+fn arrow_up_brings_earlier_messages_back() {
+    let sandbox = commanded("");
+    let terminal = Terminal::start(&sandbox, CHAT);
+    terminal.type_text("first");
+    terminal.send(0);
+    terminal.type_text("second");
+    terminal.send(1);
+    terminal.type_text("draft");
+    terminal.wait_for(1, "> draft");
+    terminal.key("Up");
+    terminal.wait_for(2, "> second");
+    terminal.key("Up");
+    terminal.wait_for(2, "> first");
+    for _ in 0..2 {
+        terminal.key("Down");
+    }
+    terminal.wait_for(1, "> draft");
+    terminal.key("Up");
+    terminal.key("Up");
+    terminal.type_text(" again");
+    terminal.wait_for(1, "> first again");
+    assert!(terminal.send(2).ends_with("first again"));
+    // Typed text may contain secrets: only the journal has it, after redaction.
+    let files = std::fs::read_dir(sandbox.home()).unwrap();
+    let files = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(files.into_iter().all(|name| !name.contains("history")));
+}
+
+#[test]
+fn lines_of_an_answer_appear_above_what_is_typed() {
+    let sandbox = scripted_in_pieces();
+    let terminal = Terminal::start(&sandbox, CHAT);
+    terminal.type_line("hello");
+    terminal.wait_for(1, "line 1");
+    terminal.type_text("the next question is long");
+    terminal.key("C-a");
+    terminal.wait_for(1, "> the next question is long");
+    sandbox.write("go", "");
+    terminal.wait_for(1, "line 60");
+    let screen = terminal.screen();
+    let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+    let shown: Vec<&&str> = lines
+        .iter()
+        .filter(|line| line.starts_with("line "))
+        .collect();
+    let expected: Vec<String> = (1..=60).map(|number| format!("line {number}")).collect();
+    assert_eq!(shown, expected.iter().collect::<Vec<_>>(), "{screen}");
+    let typed = lines.iter().filter(|line| line.contains("question"));
+    assert_eq!(typed.collect::<Vec<_>>(), [&"> the next question is long"]);
+    terminal.type_text("and ");
+    assert!(terminal.send(1).ends_with("and the next question is long"));
+}
+
+/// A sandbox whose agent writes a line, waits for the file `go`, and writes 59 more.
+fn scripted_in_pieces() -> Sandbox {
+    commanded(
+        "if [ $number = 0 ]; then echo line 1; while [ ! -e go ]; do sleep 0.01; done; for n in $(seq 2 60); do echo line $n; done; fi",
+    )
+}
+
+#[test]
+fn resized_terminal_shows_the_typed_text_once() {
+    let sandbox = commanded("");
+    let terminal = Terminal::start(&sandbox, CHAT);
+    let text: Vec<String> = (10..40).map(|number| format!("word{number}")).collect();
+    let text = text.join("-");
+    terminal.type_text(&text);
+    terminal.wait_for(1, "> word10");
+    for (columns, rows) in [("40", "12"), ("200", "50"), ("30", "24"), ("80", "24")] {
+        terminal.tmux(&["resize-window", "-x", columns, "-y", rows]);
+        wait_until("the text fits the width", || {
+            // Not the lines that the terminal itself moved into its scrollback.
+            let screen = terminal.tmux(&["capture-pane", "-p"]);
+            let start = screen.find("> word10").unwrap_or_default();
+            let shown = screen[start..].replace('\n', "");
+            let longest = screen.lines().map(str::len).max().unwrap_or_default();
+            let width: usize = columns.parse().unwrap();
+            shown == format!("> {text}") && longest == (width - 1).min(text.len() + 2)
+        });
+    }
+    assert!(terminal.send(0).ends_with(&text));
+}
+
+#[test]
+fn text_typed_before_a_question_does_not_answer_it() {
+    let sandbox = crate::sandbox();
+    let go = sandbox.work().join("go");
+    let server = ModelServer::start(move |number, _| {
+        if number > 0 {
+            return ModelResponse::Text(format!("answer {number}"));
+        }
+        wait_until("the user has typed", || go.exists());
+        let input = json!({"path": "a.txt", "content": "done"});
+        ModelResponse::Tools(String::new(), vec![("file_write".into(), input)])
+    });
+    let runtime = format!(
+        "provider: anthropic, model_id: small-1, host: \"{}\"",
+        server.host()
+    );
+    super::spec(&sandbox, &runtime);
+    let spec = sandbox.read("bot.yaml");
+    let spec = spec.replace("are brief.", "are brief., permissions: {file_write: ask}");
+    sandbox.write("bot.yaml", &(spec + "tools: {python: [file_write]}\n"));
+    let terminal = Terminal::start(&sandbox, CHAT);
+    terminal.type_line("write it");
+    wait_until("the model is asked", || !server.requests().is_empty());
+    terminal.type_line("yes");
+    terminal.type_text("half a mess");
+    terminal.wait_for(1, "> half a mess");
+    sandbox.write("go", "");
+    terminal.wait_for(1, "?");
+    assert!(!sandbox.work().join("a.txt").exists());
+    terminal.type_text("no");
+    terminal.wait_for(1, "? no");
+    terminal.key("Enter");
+    // The typed text is the next message, and the unfinished one is still there.
+    terminal.wait_for(1, "answer 2");
+    terminal.wait_for(1, "> half a mess");
+    let sent = server.requests()[2].last_message();
+    assert!(sent.contains("yes"), "{sent}");
+    assert!(!sandbox.work().join("a.txt").exists());
+}
+
+#[test]
+fn shell_is_usable_after_a_kill_at_the_prompt() {
+    let sandbox = commanded("");
+    let terminal = Terminal::start(&sandbox, "--version; PS1='> ' exec bash --norc -i");
+    terminal.type_line("\"$SEGNO\" chat --spec bot.yaml");
+    terminal.wait_for(1, "`/help`");
+    terminal.type_text("half a mess");
+    terminal.wait_for(1, "> half a mess");
+    let shell = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
+    kill(&["-KILL", &child(shell.trim())]);
+    terminal.wait_for(1, "> half a messKilled");
+    terminal.type_text("echo $((6*7)); stty -a > modes");
+    // The shell shows what is typed.
+    terminal.wait_for(1, "> echo $((6*7)); stty -a > modes");
+    terminal.key("Enter");
+    terminal.wait_for(1, "42");
+    assert_usable(&sandbox.read("modes"));
+}
+
+#[test]
+fn second_ctrl_c_restores_the_terminal_modes() {
+    let sandbox = commanded("trap '' TERM INT; echo $$ > agent.pid; sleep 600");
+    let terminal = Terminal::start(&sandbox, CHAT);
+    terminal.type_line("slow");
+    wait_until("the agent is at work", || {
+        sandbox.read("agent.pid").ends_with('\n')
+    });
+    terminal.key("C-c");
+    terminal.key("C-c");
+    terminal.wait_for_exit();
+    assert_usable(&terminal.modes());
+}
+
+#[test]
+fn stdout_gets_the_answers_and_nothing_else() {
+    let sandbox = commanded("");
+    let terminal = Terminal::start(&sandbox, "chat --spec bot.yaml --name talk > answers");
+    terminal.type_line("hello");
+    wait_until("it is answered", || sandbox.read("answers") == "answer 0\n");
+    terminal.type_line("/quit");
+    assert_eq!(terminal.wait_for_exit(), "over 0");
+    assert_eq!(sandbox.read("answers"), "answer 0\n");
 }
 
 #[test]
@@ -266,21 +485,29 @@ fn assert_signal_restores_terminal(from: &str, then: &[&str]) {
         wait_until("it waits", || shown(&sandbox)["status"] == from);
     }
     let pane = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
-    let children = Command::new("pgrep")
-        .args(["-P", pane.trim(), "segno"])
-        .output()
-        .unwrap();
-    let pid = String::from_utf8(children.stdout).unwrap();
-    Command::new("kill").arg(pid.trim()).status().unwrap();
+    kill(&[&child(pane.trim())]);
     assert_eq!(terminal.wait_for_exit(), "over 143");
     let status = shown(&sandbox)["status"].as_str().unwrap().to_owned();
     assert!(then.contains(&status.as_str()), "{status}");
-    let tty = terminal.tmux(&["display-message", "-p", "#{pane_tty}"]);
-    let modes = Command::new("stty")
-        .args(["-a", "-F", tty.trim()])
-        .output()
-        .unwrap();
-    let modes = String::from_utf8(modes.stdout).unwrap();
+    assert_usable(&terminal.modes());
+}
+
+/// The pid of the segno that a shell runs.
+fn child(shell: &str) -> String {
+    let children = Command::new("pgrep").args(["-P", shell, "segno"]).output();
+    String::from_utf8(children.unwrap().stdout)
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+fn kill(words: &[&str]) {
+    Command::new("kill").args(words).status().unwrap();
+}
+
+/// Asserts that a terminal with these modes shows what is typed and sends signals.
+#[track_caller]
+fn assert_usable(modes: &str) {
     let off: Vec<&str> = modes
         .split_whitespace()
         .filter(|mode| ["-icanon", "-isig", "-echo"].contains(mode))
