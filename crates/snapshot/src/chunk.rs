@@ -122,29 +122,77 @@ mod tests {
         assert!(new <= 3, "{new}");
     }
 
-    /// Other boundaries for the same content would deduplicate nothing in existing stores.
+    /// Bytes of a linear congruential generator, so that no other code decides them.
+    fn generated(length: usize, seed: u64) -> Vec<u8> {
+        let mut state = seed;
+        let next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()[0]
+        };
+        std::iter::repeat_with(next).take(length).collect()
+    }
+
+    /// Other boundaries for the same content would deduplicate nothing in existing stores. A program
+    /// in another language computed the lengths.
     #[test]
     fn chunk_boundaries_are_stable() {
-        let bytes = noise(8 * 1024 * 1024, 3);
-        let mut left = &bytes[..];
-        for piece in pieces(&bytes) {
-            let mut hash = 0_u64;
-            let mut length = left.len().min(SHORTEST);
-            while length < left.len().min(LONGEST) {
-                hash = (hash << 1).wrapping_add(GEAR[usize::from(left[length])]);
-                length += 1;
-                let zeros = if length <= USUAL { 20 } else { 16 };
-                if hash.leading_zeros() >= zeros {
-                    break;
-                }
-            }
-            assert_eq!(piece.len(), length);
-            left = &left[length..];
+        let bytes = generated(8_388_608, 2026);
+        let lengths: Vec<usize> = pieces(&bytes).iter().map(|piece| piece.len()).collect();
+        let expected = [
+            309_073, 678_327, 297_549, 290_548, 283_575, 264_623, 280_905, 295_272, 286_181,
+            290_715, 269_042, 274_184, 225_204, 121_102, 188_380, 338_613, 297_716, 96_127,
+            306_493, 352_558, 276_730, 275_737, 195_575, 309_917, 299_284, 215_083, 281_103,
+            267_764, 114_488, 279_620, 127_120,
+        ];
+        assert_eq!(lengths, expected);
+    }
+
+    /// Each input is zeros with one window of 64 bytes, whose hash begins with a known number of
+    /// zero bits. Nothing before the window influences the hash.
+    #[test]
+    fn limits_and_hash_bits_decide_the_boundary() {
+        let bytes = generated(8_388_608, 2026);
+        // Where windows whose hash begins with 15, 16, 19 and 20 zero bits end in `bytes`.
+        let (bits_15, bits_16, bits_19, bits_20) = (88_146, 117_963, 1_245_449, 4_166_300);
+        for (window, end, expected) in [
+            // Chunks have at least 64 KiB, and the hash begins there.
+            (bits_20, 65_536, 1_048_576),
+            (bits_20, 65_599, 1_048_576),
+            (bits_20, 65_600, 65_600),
+            // Up to 256 KiB 20 zero bits are required, after that 16.
+            (bits_19, 100_000, 1_048_576),
+            (bits_20, 100_000, 100_000),
+            (bits_19, 262_144, 1_048_576),
+            (bits_20, 262_144, 262_144),
+            (bits_16, 262_144, 1_048_576),
+            (bits_16, 262_145, 262_145),
+            (bits_15, 262_145, 1_048_576),
+            // Chunks have at most 1 MiB.
+            (bits_16, 1_048_575, 1_048_575),
+            (bits_16, 1_048_577, 1_048_576),
+        ] {
+            let mut input = vec![0; 2_000_000];
+            input[end - 64..end].copy_from_slice(&bytes[window - 64..window]);
+            assert_eq!(cut(&input), expected, "{window} at {end}");
         }
     }
 
     #[test]
+    fn hash_table_is_stable() {
+        let mut hasher = blake3::Hasher::new();
+        for number in GEAR {
+            hasher.update(&number.to_le_bytes());
+        }
+        let expected = "571bcf1f3f4095db92a1699a9886bbb8e63cf490b51c7e5c36a2373e290d60be";
+        assert_eq!(hasher.finalize().to_hex().as_str(), expected);
+    }
+
+    #[test]
     fn uniform_data_is_cut_at_the_longest_chunk() {
-        assert_eq!(cut(&vec![0; 3 * LONGEST]), LONGEST);
+        assert_eq!(cut(&vec![0; 3_000_000]), 1_048_576);
+        assert_eq!(cut(&vec![0; 1_000_000]), 1_000_000);
+        assert_eq!(cut(&vec![0; 65_536]), 65_536);
     }
 }
