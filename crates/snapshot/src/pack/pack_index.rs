@@ -1,37 +1,23 @@
 //! An index of chunks by digest. Every checkpoint with new content looks up a few chunks of very
 //! many, so the time to fill the index matters: chunks stay in the lists of the tables, and the
-//! index adds eight bytes for each.
+//! index has only their numbers.
 
 use std::collections::HashMap;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use segno_core::digest::Digest;
 
 use crate::pack::pack_set::{ChunkLocation, PackInfo};
 use crate::pack::stored_chunks::ByDigest;
 use crate::pack::{Form, Piece};
 
-const EMPTY: Slot = Slot {
-    mark: 0,
-    at: u32::MAX,
-};
-
-/// The smallest number of slots.
-const MIN_SLOTS: usize = 64;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slot {
-    /// Part of the digest that does not determine the position of the slot.
-    mark: u32,
-    /// The number of the chunk; chunks are numbered consecutively through all packs.
-    at: u32,
-}
-
 /// The locations of chunks.
 #[derive(Debug, Default)]
 pub(super) struct PackIndex {
-    /// Chunks that are not patches, in a hash table with linear probing.
-    slots: Vec<Slot>,
-    filled: usize,
+    /// The numbers of chunks that are not patches, by digest. Chunks are numbered consecutively
+    /// through all packs.
+    numbers: HashTable<u32>,
     /// Chunks that are patches.
     patches_by_digest: HashMap<Digest, ChunkLocation, ByDigest>,
     /// For each pack, the number after its last chunk.
@@ -39,8 +25,8 @@ pub(super) struct PackIndex {
 }
 
 impl PackIndex {
-    /// Adds the chunks of the last of `packs`, for which there must be space. A chunk that has a
-    /// location keeps it. Returns the patches, whose locations the caller decides.
+    /// Adds the chunks of the last of `packs`. A chunk that has a location keeps it. Returns the
+    /// patches, whose locations the caller decides.
     pub(super) fn add(&mut self, packs: &[PackInfo]) -> Vec<(Digest, ChunkLocation)> {
         let Some((pack, before)) = packs.split_last() else {
             return Vec::new();
@@ -51,16 +37,19 @@ impl PackIndex {
         let end = count.and_then(|count| first.checked_add(count));
         let end = end.expect("the number of chunks fits into 32 bits");
         self.ends.push(end);
+        let digest_of = |at: &u32| piece(&self.ends, packs, *at).1.digest;
         let mut patches = Vec::new();
         for (at, piece) in (first..end).zip(&pack.pieces) {
             if let Form::Patch(_) = pack.blocks[piece.block as usize].form {
                 patches.push((piece.digest, location(number, piece)));
-            } else if !self.patches_by_digest.contains_key(&piece.digest)
-                && let Err(free) = self.seek(packs, &piece.digest)
-            {
-                let mark = mark(&piece.digest);
-                self.slots[free] = Slot { mark, at };
-                self.filled += 1;
+            } else if !self.patches_by_digest.contains_key(&piece.digest) {
+                let is_known = |at: &u32| digest_of(at) == piece.digest;
+                let rehash = |at: &u32| hash(&digest_of(at));
+                if let Entry::Vacant(free) =
+                    self.numbers.entry(hash(&piece.digest), is_known, rehash)
+                {
+                    free.insert(at);
+                }
             }
         }
         patches
@@ -73,69 +62,39 @@ impl PackIndex {
 
     /// The location of a chunk in these packs.
     pub(super) fn get(&self, packs: &[PackInfo], digest: &Digest) -> Option<ChunkLocation> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        match self.seek(packs, digest) {
-            Ok(location) => Some(location),
-            Err(_) => self.patches_by_digest.get(digest).copied(),
-        }
+        let mut found = None;
+        self.numbers.find(hash(digest), |at| {
+            let (pack, piece) = piece(&self.ends, packs, *at);
+            let is_found = piece.digest == *digest;
+            if is_found {
+                found = Some(location(pack, piece));
+            }
+            is_found
+        });
+        found.or_else(|| self.patches_by_digest.get(digest).copied())
     }
 
-    /// Makes space for `more` chunks than `packs` have, so that at least a third of the slots stays
-    /// free.
+    /// Makes space for `more` chunks than `packs` have, so that [`PackIndex::add`] does not move
+    /// those that it has.
     pub(super) fn reserve(&mut self, packs: &[PackInfo], more: usize) {
-        let wanted = (self.filled + more).saturating_mul(3) / 2;
-        let wanted = wanted.next_power_of_two().max(MIN_SLOTS);
-        if wanted <= self.slots.len() {
-            return;
-        }
-        let before = std::mem::replace(&mut self.slots, vec![EMPTY; wanted]);
-        for slot in before.into_iter().filter(|slot| *slot != EMPTY) {
-            let (_, piece) = self.piece(packs, slot.at);
-            if let Err(free) = self.seek(packs, &piece.digest) {
-                self.slots[free] = slot;
-            }
-        }
+        let rehash = |at: &u32| hash(&piece(&self.ends, packs, *at).1.digest);
+        self.numbers.reserve(more, rehash);
     }
+}
 
-    /// The location of a chunk that is not a patch, or the free slot for it.
-    fn seek(&self, packs: &[PackInfo], digest: &Digest) -> Result<ChunkLocation, usize> {
-        let (mask, mark) = (self.slots.len() - 1, mark(digest));
-        let mut at = start(digest) & mask;
-        loop {
-            let slot = self.slots[at];
-            if slot == EMPTY {
-                return Err(at);
-            }
-            if slot.mark == mark {
-                let (pack, piece) = self.piece(packs, slot.at);
-                if piece.digest == *digest {
-                    return Ok(location(pack, piece));
-                }
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    /// The chunk with a number, and the number of its pack.
-    fn piece<'a>(&self, packs: &'a [PackInfo], at: u32) -> (u32, &'a Piece) {
-        let pack = self.ends.partition_point(|end| *end <= at);
-        let first = pack.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let number = u32::try_from(pack).expect("the number of packs fits into 32 bits");
-        (number, &packs[pack].pieces[(at - first) as usize])
-    }
+/// The chunk with a number, and the number of its pack. `ends` has for each pack the number after
+/// its last chunk.
+fn piece<'a>(ends: &[u32], packs: &'a [PackInfo], at: u32) -> (u32, &'a Piece) {
+    let pack = ends.partition_point(|end| *end <= at);
+    let first = pack.checked_sub(1).map_or(0, |before| ends[before]);
+    let number = u32::try_from(pack).expect("the number of packs fits into 32 bits");
+    (number, &packs[pack].pieces[(at - first) as usize])
 }
 
 /// Digests are evenly distributed already.
-fn start(digest: &Digest) -> usize {
-    let [a, b, c, d, ..] = *digest.as_bytes();
-    u32::from_le_bytes([a, b, c, d]) as usize
-}
-
-fn mark(digest: &Digest) -> u32 {
-    let [_, _, _, _, a, b, c, d, ..] = *digest.as_bytes();
-    u32::from_le_bytes([a, b, c, d])
+fn hash(digest: &Digest) -> u64 {
+    let first = digest.as_bytes().first_chunk();
+    u64::from_le_bytes(*first.expect("a digest has 32 bytes"))
 }
 
 fn location(pack: u32, piece: &Piece) -> ChunkLocation {
