@@ -1,7 +1,6 @@
 //! Content-addressed values in a folder: `blobs/ab/abcdef…`.
 //!
-//! A blob is written to a draft, synced and renamed, and the folder is synced, in that order: a
-//! file that has the name of a blob is always complete.
+//! A file that has the name of a blob is always complete ([`replace_file`]).
 //!
 //! The mtime of a file says when its blob was last put. A lock on the folder serializes "find a
 //! blob and refresh its mtime" with "find it old and remove it" (P8).
@@ -22,6 +21,7 @@ use segno_core::ports::{Access, Clock, Disk};
 use segno_core::store::{self, Error, Finding, Reply, Severity, Swept};
 use segno_core::time::Timestamp;
 
+use crate::disk::{Stage, replace_file};
 use crate::home::{Home, io_error, is_full};
 
 /// The longest blob that is read back, whatever its file claims (P10).
@@ -65,23 +65,16 @@ impl BlobFolder {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let draft = folder.join(format!("draft-{}-{number}", std::process::id()));
         point(Point::BlobBeforeSync);
-        // A draft of this name was left by a killed process that had our process id.
-        self.disk.remove(&draft)?;
-        let written = self
-            .disk
-            .create(&draft, bytes, Access::Private)
-            .and_then(|()| {
+        let reached = |stage| match stage {
+            Stage::Drafted => {
                 // If this fails, the mtime that the file system sets is right, too.
                 let _ = self.refresh_mtime(&draft);
                 point(Point::BlobBeforeRename);
-                self.disk.rename(&draft, &path)?;
-                point(Point::BlobAfterRename);
-                self.disk.sync_folder(folder)
-            });
-        if written.is_err() {
-            let _ = self.disk.remove(&draft);
-        }
-        written.map(|()| digest)
+            }
+            Stage::Renamed => point(Point::BlobAfterRename),
+        };
+        replace_file(&*self.disk, &draft, &path, bytes, Access::Private, reached)?;
+        Ok(digest)
     }
 
     /// Whether the blob exists and is intact; if so, its mtime is refreshed.

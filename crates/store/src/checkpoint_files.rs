@@ -1,8 +1,8 @@
 //! Checkpoints as files: `checkpoints/<session>/<checkpoint>.json`, two lines each.
 //!
-//! A checkpoint is written to a draft, synced and renamed, and the folder is synced, in that order:
-//! a file that has its name is complete. The folder of a session is durable before its first
-//! checkpoint has a name. The key that seals checkpoints is created with the first one.
+//! A file that has the name of a checkpoint is complete ([`replace_file`]). The folder of a session
+//! is durable before its first checkpoint has a name. The key that seals checkpoints is created with
+//! the first one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use segno_core::id::{CheckpointId, SessionId};
 use segno_core::ports::{Access, Disk};
 use segno_core::store::{Error, Finding, Severity};
 
+use crate::disk::{Stage, replace_file};
 use crate::home::{Home, io_error};
 
 /// The longest checkpoint that is read.
@@ -125,12 +126,11 @@ impl CheckpointFiles {
         // Two processes may write the same checkpoint at once, and must not finish each other's
         // draft.
         let draft = path.with_extension(format!("{}.draft", std::process::id()));
-        self.disk.remove(&draft)?;
-        self.disk.create(&draft, text, Access::Private)?;
-        point(Point::CheckpointBeforeRename);
-        self.disk.rename(&draft, path)?;
-        point(Point::CheckpointAfterRename);
-        self.disk.sync_folder(folder)
+        let reached = |stage| match stage {
+            Stage::Drafted => point(Point::CheckpointBeforeRename),
+            Stage::Renamed => point(Point::CheckpointAfterRename),
+        };
+        replace_file(&*self.disk, &draft, path, text, Access::Private, reached)
     }
 
     /// Removes the drafts of dead processes. Returns whether the folder is known to be durable.

@@ -8,6 +8,44 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use segno_core::ports::{Access, Disk};
 
+/// A stage of [`replace_file`], for failpoints and for what must happen to a draft.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The draft is complete and durable.
+    Drafted,
+    /// The target has the new content. Its name is not durable yet.
+    Renamed,
+}
+
+/// Replaces `target` with `content`, or creates it, atomically and durably.
+///
+/// At any time, also after a kill or a power cut, `target` has its old content or all of the new
+/// one. When this returns, content and name are durable, provided that the folder is.
+///
+/// `draft` is a name in the folder of `target` that no other process or thread uses: a file of that
+/// name was left by a killed process, and is removed. An error leaves no draft, and the old content
+/// unless only the last step failed, the sync of the folder. A killed process may leave its draft.
+///
+/// `reached` is called between the steps.
+pub fn replace_file(
+    disk: &dyn Disk,
+    draft: &Path,
+    target: &Path,
+    content: &[u8],
+    access: Access,
+    mut reached: impl FnMut(Stage),
+) -> io::Result<()> {
+    let mut replace = || {
+        disk.remove(draft)?;
+        disk.create(draft, content, access)?;
+        reached(Stage::Drafted);
+        disk.rename(draft, target)?;
+        reached(Stage::Renamed);
+        disk.sync_folder(target.parent().unwrap_or(Path::new(".")))
+    };
+    replace().inspect_err(|_| drop(disk.remove(draft)))
+}
+
 /// The disk of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocalDisk;
@@ -106,5 +144,61 @@ impl Disk for LocalDisk {
         // All are in one folder: comparing the paths as strings suffices.
         entries.sort_unstable_by(|left, right| left.as_os_str().cmp(right.as_os_str()));
         Ok(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn replaced_file_is_old_or_new_at_every_stage() {
+        let folder = TempDir::new().unwrap();
+        let (draft, target) = (folder.path().join("draft"), folder.path().join("file"));
+        LocalDisk.create(&target, b"old", Access::Private).unwrap();
+        LocalDisk.create(&draft, b"left", Access::Private).unwrap();
+        let mut seen = Vec::new();
+        replace_file(
+            &LocalDisk,
+            &draft,
+            &target,
+            b"new",
+            Access::Private,
+            |stage| {
+                let content = LocalDisk.read(&target, 9).unwrap();
+                seen.push((stage, content, draft.exists()));
+            },
+        )
+        .unwrap();
+        let expected = [
+            (Stage::Drafted, b"old".to_vec(), true),
+            (Stage::Renamed, b"new".to_vec(), false),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn failed_replacement_leaves_the_old_file_and_no_draft() {
+        let folder = TempDir::new().unwrap();
+        let (draft, target) = (folder.path().join("draft"), folder.path().join("file"));
+        let inside = target.join("old");
+        LocalDisk.create_folder(&target, Access::Private).unwrap();
+        LocalDisk.create(&inside, b"old", Access::Private).unwrap();
+        // A folder with files cannot be replaced.
+        let replaced = replace_file(
+            &LocalDisk,
+            &draft,
+            &target,
+            b"new",
+            Access::Private,
+            |stage| {
+                assert_eq!(stage, Stage::Drafted);
+            },
+        );
+        assert!(replaced.is_err());
+        assert!(!draft.exists());
+        assert_eq!(LocalDisk.read(&inside, 9).unwrap(), b"old");
     }
 }
