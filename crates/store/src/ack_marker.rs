@@ -97,7 +97,27 @@ impl AckMarkers {
     }
 }
 
-/// Writes the markers; belongs to the writer thread.
+/// What a write does to the marker of a session, once it is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MarkerChange {
+    Unchanged,
+    /// Writes the new end of the journal.
+    Write(SessionId, Head),
+    /// Closes the file, because the session is destroyed.
+    Close(SessionId),
+}
+
+impl MarkerChange {
+    /// The marker to write, if any.
+    pub(crate) fn head(self) -> Option<(SessionId, Head)> {
+        match self {
+            Self::Write(session, head) => Some((session, head)),
+            Self::Unchanged | Self::Close(_) => None,
+        }
+    }
+}
+
+/// Writes the markers; belongs to the connection that writes.
 pub(crate) struct AckWriter {
     ack_markers: AckMarkers,
     open: HashMap<SessionId, File>,

@@ -11,16 +11,21 @@ use segno_core::store::Error;
 const OLDEST: i32 = 3_051_003;
 
 /// How long a writer waits for a writer of another process.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Opens a database and creates it if it is missing.
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
     open_as(path, OpenFlags::SQLITE_OPEN_CREATE)
 }
 
-/// Opens another connection. Fails if the database is gone by now, instead of creating it.
-pub(super) fn reopen(path: &Path) -> Result<Connection, Error> {
-    open_as(path, OpenFlags::empty())
+/// Opens another connection, which does not wait for writers of other processes: its user does, and
+/// not inside SQLite. Fails if the database is gone by now, instead of creating it.
+pub(super) fn open_writer(path: &Path) -> Result<Connection, Error> {
+    let connection = open_as(path, OpenFlags::empty())?;
+    connection
+        .busy_timeout(Duration::ZERO)
+        .map_err(|error| database_error(path, &error))?;
+    Ok(connection)
 }
 
 #[expect(

@@ -1,10 +1,11 @@
 //! Sessions in an SQLite database, for one machine and any number of processes on it.
 //!
-//! One thread per process writes: it commits all queued batches in one transaction ([`writer`]).
-//! The first write starts it. Correctness comes from the transaction, not from there being one
-//! process: run and head are compared inside it (P3). Readers have a connection of their own and
-//! never wait.
+//! One connection per process writes: the caller that gets it commits all queued batches in one
+//! transaction ([`writer`]). The first write opens it. Correctness comes from the transaction, not
+//! from there being one process: run and head are compared inside it (P3). Readers have a connection
+//! of their own and never wait.
 
+mod commit;
 mod connection;
 mod examine;
 mod read;
@@ -36,7 +37,7 @@ use segno_core::store::{
 };
 use segno_core::time::Timestamp;
 
-use crate::ack_marker::{AckMarker, AckMarkers};
+use crate::ack_marker::{AckMarker, AckMarkers, MarkerChange};
 use crate::blobs::BlobFolder;
 use crate::checkpoint_files::CheckpointFiles;
 use crate::home::{self, Home};
@@ -89,7 +90,7 @@ impl Sqlite {
         home.fill_reserve();
         connection::set_read_only(&reading, &path)?;
         Ok(Self {
-            writer: Writer::new(home.clone(), ack_markers.clone()),
+            writer: Writer::new(home.clone(), ack_markers.clone(), Arc::clone(&clock)),
             reader: Mutex::new(reading),
             blobs: BlobFolder::new(&home, Arc::clone(&clock)),
             checkpoint_files: CheckpointFiles::new(&home),
@@ -190,8 +191,9 @@ impl Sessions for Sqlite {
             let (now, id, head) = (self.clock.now(), new.id, new.batch.head());
             let made = self
                 .writer
-                .write(move |tx| write::create(tx, &new, now))
-                .with_marker(id, head)
+                .write(MarkerChange::Write(id, head), move |tx| {
+                    write::create(tx, &new, now)
+                })
                 .await;
             point(Point::SessionAfterCreate);
             made.map(|(lease, _)| lease)
@@ -213,7 +215,9 @@ impl Trash for Sqlite {
             let marked = matches!(self.ack_markers.read(session), AckMarker::Acknowledged(_));
             let now = self.clock.now();
             self.writer
-                .write(move |tx| trash::discard(tx, session, seen.as_ref(), marked, now))
+                .write(MarkerChange::Unchanged, move |tx| {
+                    trash::discard(tx, session, seen.as_ref(), marked, now)
+                })
                 .await?;
             Ok(())
         })
@@ -226,7 +230,9 @@ impl Trash for Sqlite {
     fn restore(&self, session: SessionId, name: Option<Name>) -> Reply<'_, ()> {
         Box::pin(async move {
             self.writer
-                .write(move |tx| trash::restore(tx, session, name.as_ref()))
+                .write(MarkerChange::Unchanged, move |tx| {
+                    trash::restore(tx, session, name.as_ref())
+                })
                 .await?;
             Ok(())
         })
@@ -246,8 +252,9 @@ impl Trash for Sqlite {
                     reason: error.to_string(),
                 })?;
             self.writer
-                .write(move |tx| trash::destroy(tx, session))
-                .closing_marker(session)
+                .write(MarkerChange::Close(session), move |tx| {
+                    trash::destroy(tx, session)
+                })
                 .await?;
             Ok(())
         })
@@ -258,11 +265,11 @@ impl Journal for Sqlite {
     fn append(&self, batch: Batch) -> Reply<'_, DiskSpace> {
         Box::pin(async move {
             let (now, session, head) = (self.clock.now(), batch.session, batch.head());
-            let appended = self.writer.write(move |tx| write::append(tx, &batch, now));
-            appended
-                .with_marker(session, head)
-                .await
-                .map(|((), room)| room)
+            let marker = MarkerChange::Write(session, head);
+            let appended = self
+                .writer
+                .write(marker, move |tx| write::append(tx, &batch, now));
+            appended.await.map(|((), room)| room)
         })
     }
 
@@ -306,7 +313,9 @@ impl Leases for Sqlite {
             let now = self.clock.now();
             let granted = self
                 .writer
-                .write(move |tx| write::acquire(tx, &seen, &owner, now, ttl))
+                .write(MarkerChange::Unchanged, move |tx| {
+                    write::acquire(tx, &seen, &owner, now, ttl)
+                })
                 .await;
             point(Point::LeaseAfterAcquire);
             granted.map(|(lease, _)| lease)
@@ -317,7 +326,9 @@ impl Leases for Sqlite {
         Box::pin(async move {
             let now = self.clock.now();
             self.writer
-                .write(move |tx| write::heartbeat(tx, session, run, now, ttl))
+                .write(MarkerChange::Unchanged, move |tx| {
+                    write::heartbeat(tx, session, run, now, ttl)
+                })
                 .await?;
             Ok(())
         })
@@ -326,7 +337,9 @@ impl Leases for Sqlite {
     fn release(&self, session: SessionId, run: Run) -> Reply<'_, ()> {
         Box::pin(async move {
             self.writer
-                .write(move |tx| write::release(tx, session, run))
+                .write(MarkerChange::Unchanged, move |tx| {
+                    write::release(tx, session, run)
+                })
                 .await?;
             Ok(())
         })
@@ -337,7 +350,9 @@ impl Inbox for Sqlite {
     fn post(&self, session: SessionId, at: Timestamp, message: InboxMessage) -> Reply<'_, ()> {
         Box::pin(async move {
             self.writer
-                .write(move |tx| write::post(tx, session, at, &message))
+                .write(MarkerChange::Unchanged, move |tx| {
+                    write::post(tx, session, at, &message)
+                })
                 .await?;
             Ok(())
         })

@@ -1,400 +1,328 @@
-//! The writer thread. It commits everything that is queued in one transaction: a single session
-//! waits for no other, and many sessions share the cost of one sync (P1).
+//! Group commit on the caller's thread: a single session waits for no other, and many sessions
+//! share the cost of one sync (P1).
+//!
+//! A write joins a bounded queue (P10). Whichever queued write is polled while nobody commits
+//! becomes the leader: it commits everything that is queued in one transaction and answers every
+//! write of the group. It does all of that within one poll, so no future that is dropped or not
+//! polled any more can delay the others.
+//!
+//! What takes time inside `poll` is this transaction and nothing else, and a poll runs at most one.
+//! A write waits for space in the queue, for another thread's transaction and for another process's
+//! write lock by returning `Pending`.
+//!
+//! A write whose future is dropped is committed completely or not at all: not at all while it is
+//! queued. Writes are committed in the order in which they were first polled.
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
-use rusqlite::Connection;
-use segno_core::fault::{Point, point};
-use segno_core::id::SessionId;
-use segno_core::journal::Head;
-use segno_core::store::{DiskSpace, Error};
-use tokio::sync::oneshot;
+use futures_util::future::{Either, select};
+use segno_core::ports::Clock;
+use segno_core::store::Error;
+use tokio::sync::{Semaphore, oneshot};
 
-use super::connection::{self, classify, database_error};
-use super::write::{Leases, Tx};
-use crate::ack_marker::{AckMarkers, AckWriter};
+use super::commit::{Answer, Begun, Committer, Outcome, Task, Write};
+use super::connection::BUSY_TIMEOUT;
+use super::write::Tx;
+use crate::ack_marker::{AckMarkers, MarkerChange};
 use crate::home::Home;
 
-/// The capacity of the queue. If it is full, the next writer waits; memory does not grow (P10).
-const QUEUE: usize = 1024;
+/// How many writes may be queued, and so share a commit (P10).
+const QUEUE: usize = 512;
 
-/// How often the thread polls an empty queue before it sleeps: about 150 microseconds.
-const IDLE_POLLS: u32 = 8000;
+/// How long to wait before the write lock of another process is tried again, attempt by attempt.
+/// The last one repeats.
+const BUSY_DELAYS: [u64; 8] = [1, 2, 5, 10, 15, 25, 50, 100];
 
-/// How often a lone write polls for its result before its thread may sleep: about 400 microseconds.
-const RESULT_POLLS: u32 = 10_000;
-
-/// How many writes may share a commit, so that none waits for too long.
-const MAX_BATCH: usize = 512;
-
-/// Starts the thread and its connection with the first write, because half of all commands only
-/// read.
+/// The queue of writes to one database.
 pub(super) struct Writer {
-    home: Home,
-    ack_markers: AckMarkers,
-    started: Mutex<Option<Started>>,
-    /// Also held by every write that is in progress.
-    in_flight: Arc<()>,
+    clock: Arc<dyn Clock>,
+    /// One permit for each place in the queue.
+    places: Semaphore,
+    /// Locked for moments only: never while something is written, and never while a waker or a job
+    /// is dropped, which may drop another write.
+    queue: Mutex<Queue>,
 }
 
-struct Started {
-    queue: SyncSender<Box<dyn Job>>,
-    thread: JoinHandle<()>,
+struct Queue {
+    writes: VecDeque<Write>,
+    next_ticket: u64,
+    /// Absent while a leader uses it.
+    committer: Option<Committer>,
+    /// Set while another process holds the write lock.
+    busy: Option<Busy>,
+}
+
+/// Another process holds the write lock.
+#[derive(Clone, Copy)]
+struct Busy {
+    since: Duration,
+    attempts: usize,
+    retry_at: Duration,
 }
 
 impl Writer {
-    pub(super) fn new(home: Home, ack_markers: AckMarkers) -> Self {
+    pub(super) fn new(home: Home, ack_markers: AckMarkers, clock: Arc<dyn Clock>) -> Self {
         Self {
-            home,
-            ack_markers,
-            started: Mutex::default(),
-            in_flight: Arc::new(()),
+            clock,
+            places: Semaphore::new(QUEUE),
+            queue: Mutex::new(Queue {
+                writes: VecDeque::new(),
+                next_ticket: 0,
+                committer: Some(Committer::new(home, ack_markers)),
+                busy: None,
+            }),
         }
     }
 
-    /// The queue of the thread, which is started if necessary.
-    fn queue(&self) -> Result<SyncSender<Box<dyn Job>>, Error> {
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(started) = &*started {
-            return Ok(started.queue.clone());
-        }
-        let (queue, waiting) = sync_channel(QUEUE);
-        let commit_loop = CommitLoop {
-            leases: Leases::default(),
-            connection: connection::reopen(&self.home.database())?,
-            home: self.home.clone(),
-            ack_writer: AckWriter::new(self.ack_markers.clone()),
-            broken: None,
-        };
-        let thread = std::thread::Builder::new()
-            .name("segno-writer".into())
-            .spawn(move || commit_loop.run(&waiting))
-            .map_err(|error| Error::Unavailable {
-                place: "the database".into(),
-                reason: format!("the writer thread cannot be started: {error}"),
-            })?;
-        let begun = started.insert(Started { queue, thread });
-        Ok(begun.queue.clone())
-    }
-
-    /// Runs `work` inside a transaction. The future resolves when the commit is durable.
-    pub(super) fn write<T: Send + 'static>(
+    /// Runs `work` inside a transaction, and then changes the acknowledgement marker. Returns when
+    /// the commit is durable.
+    pub(super) async fn write<T: Send + 'static>(
         &self,
+        marker: MarkerChange,
         work: impl FnMut(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
-    ) -> PendingWrite<T> {
+    ) -> Answer<T> {
+        let permit = self.places.acquire().await;
+        let _permit = permit.expect("nothing closes the semaphore");
+        let mut place = self.enqueue(marker, work);
+        // Other tasks of this thread that are about to write join the group.
+        yield_once().await;
+        loop {
+            let delay = match poll_fn(|context| place.poll_turn(context)).await {
+                Turn::Answered(answer) => return answer,
+                Turn::Sleep(delay) => delay,
+            };
+            match select(&mut place.answer, self.clock.sleep(delay)).await {
+                Either::Left((answer, _)) => return received(answer),
+                Either::Right(((), _)) => {}
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enqueue<T: Send + 'static>(
+        &self,
+        marker: MarkerChange,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Place<'_, T> {
         let (reply, answer) = oneshot::channel();
-        let mut job = Task {
-            work,
-            result: None,
-            reply: Some(reply),
-            marker: None,
-            closed_marker: None,
-        };
-        let queue = match self.queue() {
-            Ok(queue) => Some(queue),
-            Err(error) => {
-                job.reply(Err(error));
-                None
-            }
-        };
-        PendingWrite {
-            queue,
-            job: Some(Box::new(job)),
+        let job = Box::new(Task::new(work, reply));
+        let mut queue = self.lock();
+        let ticket = queue.next_ticket;
+        queue.next_ticket += 1;
+        queue.writes.push_back(Write {
+            ticket,
+            waker: None,
+            alone: false,
+            marker,
+            job,
+        });
+        Place {
+            writer: self,
+            ticket,
             answer,
-            polls: RESULT_POLLS,
-            in_flight: Arc::clone(&self.in_flight),
         }
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        let started = self.started.get_mut();
-        if let Some(started) = started.unwrap_or_else(PoisonError::into_inner).take() {
-            // The thread ends once its queue has no sender left.
-            drop(started.queue);
-            let _ = started.thread.join();
+impl Queue {
+    fn position(&self, ticket: u64) -> Option<usize> {
+        self.writes
+            .binary_search_by_key(&ticket, |write| write.ticket)
+            .ok()
+    }
+
+    /// Removes the writes that share the next commit: all, unless some need their own.
+    fn next_group(&mut self) -> Vec<Write> {
+        let first_alone = self.writes.iter().position(|write| write.alone);
+        let count = first_alone.map_or(self.writes.len(), |position| position.max(1));
+        self.writes.drain(..count).collect()
+    }
+
+    /// Puts the writes of a failed group back, each to be committed alone. Returns those whose
+    /// future was dropped while they were not queued.
+    fn put_back(&mut self, group: Vec<Write>) -> Vec<Write> {
+        let (abandoned, wanted): (Vec<_>, Vec<_>) = group
+            .into_iter()
+            .partition(|write| write.job.is_abandoned());
+        for mut write in wanted.into_iter().rev() {
+            write.alone = true;
+            self.writes.push_front(write);
         }
+        abandoned
+    }
+
+    /// Plans the next attempt to get the write lock; false if this takes too long.
+    fn plan_retry(&mut self, now: Duration) -> bool {
+        let attempts = self.busy.map_or(0, |busy| busy.attempts);
+        let since = self.busy.map_or(now, |busy| busy.since);
+        if now.saturating_sub(since) >= BUSY_TIMEOUT {
+            self.busy = None;
+            return false;
+        }
+        let delay = BUSY_DELAYS[attempts.min(BUSY_DELAYS.len() - 1)];
+        self.busy = Some(Busy {
+            since,
+            attempts: attempts + 1,
+            retry_at: now + Duration::from_millis(delay),
+        });
+        true
     }
 }
 
-/// A write in progress. Nothing is queued before the future is first polled.
-pub(super) struct PendingWrite<T> {
-    queue: Option<SyncSender<Box<dyn Job>>>,
-    job: Option<Box<dyn Job>>,
-    answer: oneshot::Receiver<Result<(T, DiskSpace), Error>>,
-    /// How often it still polls before its thread may sleep.
-    polls: u32,
-    /// Held by every write in progress, and by the writer.
-    in_flight: Arc<()>,
+/// The place of a write in the queue. Dropping it removes the write from the queue.
+struct Place<'w, T> {
+    writer: &'w Writer,
+    ticket: u64,
+    answer: oneshot::Receiver<Answer<T>>,
 }
 
-impl<T> PendingWrite<T> {
-    /// Writes the acknowledgement marker with the journal's new end once that is durable.
-    pub(super) fn with_marker(mut self, session: SessionId, head: Head) -> Self {
-        if let Some(job) = &mut self.job {
-            job.set_marker(session, head);
-        }
-        self
-    }
-
-    /// Closes the marker file of a session.
-    pub(super) fn closing_marker(mut self, session: SessionId) -> Self {
-        if let Some(job) = &mut self.job {
-            job.set_closed_marker(session);
-        }
-        self
-    }
+enum Turn<T> {
+    Answered(Answer<T>),
+    /// Another process writes: try again after this time.
+    Sleep(Duration),
 }
 
-impl<T> Future for PendingWrite<T> {
-    type Output = Result<(T, DiskSpace), Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let (Some(job), Some(queue)) = (self.job.take(), &self.queue) {
-            // Blocks only if the queue is full; then blocking is intended (P10).
-            let _ = queue.send(job);
+impl<T> Place<'_, T> {
+    /// Returns the answer, after leading a group if nobody else does.
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Turn<T>> {
+        if let Poll::Ready(answer) = self.poll_answer(context) {
+            return Poll::Ready(Turn::Answered(answer));
         }
-        // Waking a thread takes a third of the time of a commit, so a lone write busy-waits.
-        if self.polls > 0 && self.answer.is_empty() && Arc::strong_count(&self.in_flight) == 2 {
-            self.polls -= 1;
+        let leader = {
+            let now = self.writer.clock.elapsed();
+            let mut queue = self.writer.lock();
+            let Some(position) = queue.position(self.ticket) else {
+                // Another thread is committing it.
+                return Poll::Pending;
+            };
+            let rest = queue.busy.map(|busy| busy.retry_at.saturating_sub(now));
+            if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
+                return Poll::Ready(Turn::Sleep(rest));
+            }
+            let Some(committer) = queue.committer.take() else {
+                queue.writes[position].waker = Some(context.waker().clone());
+                return Poll::Pending;
+            };
+            Leader {
+                writer: self.writer,
+                committer: Some(committer),
+            }
+        };
+        leader.lead();
+        let answer = self.poll_answer(context);
+        if answer.is_pending() {
+            // Other tasks run before the next transaction.
             context.waker().wake_by_ref();
-            return Poll::Pending;
         }
-        Pin::new(&mut self.answer).poll(context).map(|answer| {
-            answer.unwrap_or_else(|_| {
-                Err(Error::Unavailable {
-                    place: "the database".into(),
-                    reason: "the writer thread has ended".into(),
-                })
-            })
+        answer.map(Turn::Answered)
+    }
+
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Answer<T>> {
+        Pin::new(&mut self.answer).poll(context).map(received)
+    }
+}
+
+impl<T> Drop for Place<'_, T> {
+    fn drop(&mut self) {
+        // Closed first: a leader that puts the write back either sees this, or did so before.
+        self.answer.close();
+        let mut queue = self.writer.lock();
+        let position = queue.position(self.ticket);
+        let removed = position.and_then(|position| queue.writes.remove(position));
+        if queue.writes.is_empty() {
+            queue.busy = None;
+        }
+        drop(queue);
+        drop(removed);
+    }
+}
+
+/// Lets every task of this thread run that is ready. Unlike `tokio::task::yield_now`, which defers
+/// the task: with that, writes of concurrent tasks hardly ever shared a commit.
+async fn yield_once() {
+    let mut is_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut is_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn received<T>(answer: Result<Answer<T>, oneshot::error::RecvError>) -> Answer<T> {
+    answer.unwrap_or_else(|_| {
+        Err(Error::Unavailable {
+            place: "the database".into(),
+            reason: "a write that shared the commit panicked".into(),
         })
-    }
+    })
 }
 
-trait Job: Send {
-    /// Runs the work inside the transaction. False if its changes must be rolled back.
-    fn run(&mut self, tx: &mut Tx<'_>) -> bool;
-    /// Sends the result, once the outcome of the commit is known.
-    fn reply(&mut self, commit: Result<DiskSpace, Error>);
-    fn marker(&self) -> Option<(SessionId, Head)>;
-    fn closed_marker(&self) -> Option<SessionId>;
-    fn set_marker(&mut self, session: SessionId, head: Head);
-    fn set_closed_marker(&mut self, session: SessionId);
-    /// Whether the work failed because the disk is full.
-    fn is_disk_full(&self) -> bool;
-    /// Whether the work failed after it may have written something.
-    fn may_have_written(&self) -> bool;
+/// The right to commit. Dropping it, also by a panic, gives the right back.
+struct Leader<'w> {
+    writer: &'w Writer,
+    committer: Option<Committer>,
 }
 
-struct Task<T, F> {
-    work: F,
-    result: Option<Result<T, Error>>,
-    reply: Option<oneshot::Sender<Result<(T, DiskSpace), Error>>>,
-    marker: Option<(SessionId, Head)>,
-    closed_marker: Option<SessionId>,
-}
-
-impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, F> {
-    fn run(&mut self, tx: &mut Tx<'_>) -> bool {
-        let result = (self.work)(tx);
-        let succeeded = result.is_ok();
-        self.result = Some(result);
-        succeeded
-    }
-
-    fn reply(&mut self, commit: Result<DiskSpace, Error>) {
-        let answer = match (self.result.take(), commit) {
-            (Some(Err(error)), _) | (_, Err(error)) => Err(error),
-            (Some(Ok(value)), Ok(room)) => Ok((value, room)),
-            (None, Ok(_)) => return,
+impl Leader<'_> {
+    /// Commits one group, in one transaction.
+    fn lead(mut self) {
+        let Some(committer) = &mut self.committer else {
+            return;
         };
-        if let Some(reply) = self.reply.take() {
-            let _ = reply.send(answer);
-        }
-    }
-
-    fn marker(&self) -> Option<(SessionId, Head)> {
-        self.marker.filter(|_| matches!(self.result, Some(Ok(_))))
-    }
-
-    fn closed_marker(&self) -> Option<SessionId> {
-        self.closed_marker
-    }
-
-    fn set_marker(&mut self, session: SessionId, head: Head) {
-        self.marker = Some((session, head));
-    }
-
-    fn set_closed_marker(&mut self, session: SessionId) {
-        self.closed_marker = Some(session);
-    }
-
-    fn is_disk_full(&self) -> bool {
-        matches!(self.result, Some(Err(Error::DiskFull { .. })))
-    }
-
-    fn may_have_written(&self) -> bool {
-        use Error::{Exists, Fenced, LeaseChanged, NameTaken, NoSession, WrongHead};
-        // These errors are detected before anything is written.
-        let early = |error: &Error| {
-            matches!(
-                error,
-                Exists(_)
-                    | Fenced { .. }
-                    | NameTaken(_)
-                    | NoSession(_)
-                    | LeaseChanged(_)
-                    | WrongHead { .. }
-            )
-        };
-        matches!(&self.result, Some(Err(error)) if !early(error))
-    }
-}
-
-struct CommitLoop {
-    connection: Connection,
-    leases: Leases,
-    home: Home,
-    ack_writer: AckWriter,
-    /// Set when a commit failed in a way that leaves the state on the disk unknown. From then on,
-    /// nothing is written: a stopped run can be resumed, one with a wrong journal cannot.
-    broken: Option<Error>,
-}
-
-impl CommitLoop {
-    fn run(mut self, waiting: &Receiver<Box<dyn Job>>) {
-        while let Some(first) = next(waiting) {
-            let mut jobs = vec![first];
-            jobs.extend(waiting.try_iter().take(MAX_BATCH - 1));
-            self.commit(&mut jobs);
-        }
-    }
-
-    fn commit(&mut self, jobs: &mut [Box<dyn Job>]) {
-        let mut outcome = self.attempt(jobs);
-        let full = matches!(outcome, Err(Error::DiskFull { .. }))
-            || jobs.iter().any(|job| job.is_disk_full());
-        // A job may contain an answer that cost money: use the reserve for it.
-        if full && self.home.use_reserve() {
-            outcome = self.attempt(jobs);
-        }
-        self.reply_all(jobs, &outcome.map(|()| self.home.disk_space()));
-    }
-
-    fn reply_all(&mut self, jobs: &mut [Box<dyn Job>], outcome: &Result<DiskSpace, Error>) {
-        let mut markers = Vec::new();
-        if outcome.is_ok() {
-            point(Point::JournalAfterCommit);
-            markers.extend(jobs.iter().filter_map(|job| job.marker()));
-        }
-        // No job waits for its marker: a marker that lags behind the database is still valid.
-        for job in jobs.iter_mut() {
-            if let Some(session) = job.closed_marker() {
-                self.ack_writer.close(session);
-            }
-            job.reply(outcome.clone());
-        }
-        for (session, head) in markers {
-            self.ack_writer.write(session, head);
-        }
-        point(Point::JournalAfterAckMarker);
-    }
-
-    fn attempt(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Error> {
-        if let Some(error) = &self.broken {
-            return Err(error.clone());
-        }
-        // Writes hardly ever fail half-way. If one does, all are rolled back and run again, each
-        // with a savepoint of its own.
-        let done = self.transact(jobs, Savepoints::No)? || self.transact(jobs, Savepoints::Yes)?;
-        debug_assert!(
-            done,
-            "with savepoints, one failure does not undo the others"
-        );
-        Ok(())
-    }
-
-    /// Runs all jobs in one transaction. False if a job failed half-way and everything was rolled
-    /// back because of it.
-    fn transact(
-        &mut self,
-        jobs: &mut [Box<dyn Job>],
-        savepoints: Savepoints,
-    ) -> Result<bool, Error> {
-        let database = self.home.database();
-        let to_error = |error: rusqlite::Error| database_error(&database, &error);
-        let connection = &self.connection;
-        let execute = |statement: &str| {
-            connection
-                .prepare_cached(statement)
-                .and_then(|mut statement| statement.execute([]))
-                .map_err(to_error)
-        };
-        execute("BEGIN IMMEDIATE")?;
-        let alone = jobs.len() == 1;
-        let mut succeeded = 0;
-        for job in jobs.iter_mut() {
-            if savepoints == Savepoints::Yes {
-                execute("SAVEPOINT job")?;
-            }
-            let good = job.run(&mut Tx {
-                connection,
-                leases: &mut self.leases,
-            });
-            succeeded += usize::from(good);
-            if savepoints == Savepoints::Yes {
-                if !good {
-                    execute("ROLLBACK TO job")?;
+        let error = match committer.begin() {
+            Ok(Begun::Transaction(transaction)) => {
+                let mut group = {
+                    let mut queue = self.writer.lock();
+                    queue.busy = None;
+                    queue.next_group()
+                };
+                if transaction.commit(&mut group) == Outcome::Retry {
+                    let abandoned = self.writer.lock().put_back(group);
+                    drop(abandoned);
                 }
-                execute("RELEASE job")?;
-            } else if !good && !alone && job.may_have_written() {
-                execute("ROLLBACK")?;
-                return Ok(false);
+                return;
             }
-        }
-        if succeeded == 0 {
-            execute("ROLLBACK")?;
-            return Ok(true);
-        }
-        point(Point::JournalBeforeCommit);
-        let committed = connection
-            .prepare_cached("COMMIT")
-            .and_then(|mut statement| statement.execute([]));
-        let Err(error) = committed else {
-            return Ok(true);
+            Ok(Begun::Busy(error)) => {
+                let now = self.writer.clock.elapsed();
+                if self.writer.lock().plan_retry(now) {
+                    return;
+                }
+                error
+            }
+            Err(error) => error,
         };
-        let _ = connection.execute_batch("ROLLBACK");
-        let error = classify(format!("the database {}", database.display()), &error);
-        if !matches!(error, Error::DiskFull { .. }) {
-            // A failed sync may have dropped the data, and a second one would succeed without it.
-            // So it is not retried.
-            self.broken = Some(error.clone());
-        }
-        Err(error)
+        let writes = std::mem::take(&mut self.writer.lock().writes);
+        committer.refuse(writes, &error);
     }
 }
 
-/// Whether each write gets a savepoint of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Savepoints {
-    No,
-    Yes,
-}
-
-/// The next job. A caller that got a result often sends its next write within microseconds, and
-/// waking a thread takes longer than that, so the thread polls for a while.
-fn next(waiting: &Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
-    for _ in 0..IDLE_POLLS {
-        match waiting.try_recv() {
-            Ok(job) => return Some(job),
-            Err(TryRecvError::Disconnected) => return None,
-            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.writer.lock();
+        queue.committer = self.committer.take();
+        // Not only the first: its task may be busy elsewhere. Whichever is polled first leads.
+        let wakers: Vec<_> = queue
+            .writes
+            .iter_mut()
+            .filter_map(|write| write.waker.take())
+            .collect();
+        drop(queue);
+        for waker in wakers {
+            waker.wake();
         }
     }
-    waiting.recv().ok()
 }
+
+#[cfg(test)]
+mod tests;

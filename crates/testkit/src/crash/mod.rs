@@ -22,17 +22,16 @@
 //! entry, and the call is not executed any more. So killing at every call shows every state that
 //! the calls leave behind. But strace counts per system call *and per thread*: with `-f`, the kill
 //! comes from the first thread that makes its own N-th call of that name. Iterating over N would
-//! therefore miss the early writes of the writer thread, because the main thread made as many when
+//! therefore miss the early writes of a blocking thread, because the main thread made as many when
 //! it created the database. [`Profile`] traces an undisturbed run, and targets each call in one of
 //! these ways:
 //!
-//! - calls of the main thread without `-f`, which counts that thread alone;
-//! - calls of the writer thread with `-f`, where it is the first to make that many;
+//! - calls of the main thread, which also writes to the database, without `-f`: that counts this
+//!   thread alone;
+//! - calls of a blocking thread with `-f`, where it is the first to make that many;
 //! - otherwise with `-P`, which counts only the calls on one file of the database;
 //! - in a home that was used before, where the main thread has little to write.
 //!
-//! The remaining calls cannot be targeted in one home but can in the other, except for the writer
-//! thread's `write` to an event descriptor, which wakes the main thread and leaves nothing behind.
 //! How often threads wake each other depends on timing, so a few faults do not trigger; they are
 //! counted as missed, not as kills. `-f` also follows agents and their process guards. These make
 //! fewer calls than segno has made before them, so that a kill hits segno; one that hits them is

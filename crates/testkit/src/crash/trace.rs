@@ -8,9 +8,6 @@ use std::process::Command;
 use super::kill::{Fault, Home, SYSCALLS, Tracee, Workload};
 use crate::sandbox::{Sandbox, run_to_end};
 
-/// The name of the thread that writes to the database, as the kernel shows it.
-const WRITER: &str = "segno-writer";
-
 /// The name of the runtime's blocking threads, which create and restore snapshots.
 const BLOCKING_THREAD: &str = "tokio-rt-worker";
 
@@ -118,8 +115,6 @@ pub struct Profile {
 enum Caller {
     /// The initial thread of the process.
     Main,
-    /// The thread that writes to the database.
-    Writer,
     /// A blocking thread of the runtime.
     Blocking(u32),
     /// Something below segno: a process guard, an agent, a thread of theirs.
@@ -155,7 +150,7 @@ impl Profile {
         Self::parse(&fs::read_to_string(sibling_path(sandbox, "trace")).unwrap())
     }
 
-    /// Parses lines such as `4711<segno-writer> pwrite64(7</home/segno.db-wal>, ...`.
+    /// Parses lines such as `4711<segno> pwrite64(7</home/segno.db-wal>, ...`.
     fn parse(trace: &str) -> Self {
         let mut calls = Vec::new();
         let mut main = None;
@@ -173,8 +168,6 @@ impl Profile {
             };
             let caller = if pid == *main.get_or_insert(pid) {
                 Caller::Main
-            } else if comm.trim_end_matches('>') == WRITER {
-                Caller::Writer
             } else if comm.trim_end_matches('>') == BLOCKING_THREAD {
                 Caller::Blocking(pid)
             } else {
@@ -196,8 +189,8 @@ impl Profile {
         Self { calls }
     }
 
-    /// A fault for each call that can be targeted, and the calls of segno that cannot: those of the
-    /// writer and of blocking threads that come after as many calls of another thread.
+    /// A fault for each call that can be targeted, and the calls of segno that cannot: those of
+    /// blocking threads that come after as many calls of another thread.
     pub fn faults(&self) -> (Vec<Fault>, Vec<String>) {
         let mut made: BTreeMap<(Caller, &str, Tracee), u64> = BTreeMap::new();
         let mut most: BTreeMap<(&str, Tracee), u64> = BTreeMap::new();
@@ -216,10 +209,10 @@ impl Profile {
             let on_file = call.file.map(count);
             let (tracee, nth) = match (call.caller, among_all, on_file) {
                 (Caller::Main, (_, nth, _), _) => (Tracee::Main, nth),
-                (_, (aim, nth, true), _) | (Caller::Writer, _, Some((aim, nth, true))) => {
+                (_, (aim, nth, true), _) | (Caller::Blocking(_), _, Some((aim, nth, true))) => {
                     (aim, nth)
                 }
-                (Caller::Writer | Caller::Blocking(_), (_, nth, _), _) => {
+                (Caller::Blocking(_), (_, nth, _), _) => {
                     hidden.push(format!("{}:{nth}", call.name));
                     continue;
                 }

@@ -1,5 +1,5 @@
 //! (a) One session: a step's answer and the next step's start, durable in one commit. The bare loop
-//! also runs behind a thread, as the store's writer does: this shows what the two wake-ups cost
+//! also runs behind a thread, so that two wake-ups are part of a step: this shows what they cost
 //! here.
 
 use std::path::Path;
