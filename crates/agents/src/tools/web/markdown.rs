@@ -9,6 +9,11 @@ use super::html::{Tag, Token, Tokens, decode_entities};
 /// Lists and quotes that are nested deeper are indented like this depth.
 const MAX_DEPTH: usize = 8;
 
+/// The longest text, in bytes. A page can ask for more: every link repeats the address of the page.
+const MAX_TEXT: usize = 4 << 20;
+
+const CUT: &str = "\n\n[cut: the page has more text]";
+
 /// Elements whose content is dropped.
 const DROPPED_ELEMENTS: [&str; 7] = [
     "svg", "template", "noscript", "iframe", "canvas", "audio", "video",
@@ -19,6 +24,12 @@ pub(super) fn to_markdown(page: &str, base: &Url) -> String {
     let mut writer = Writer::default();
     let mut dropped: Option<(String, usize)> = None;
     for token in Tokens::of(page) {
+        if writer.out.len() > MAX_TEXT {
+            writer
+                .out
+                .truncate(writer.out.floor_char_boundary(MAX_TEXT));
+            return writer.out + CUT;
+        }
         if let Some((name, depth)) = &mut dropped {
             match &token {
                 Token::Open(tag) if tag.name == *name => *depth += 1,
@@ -351,9 +362,45 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_stays_small() {
-        let page = "<ul><li>x<blockquote>".repeat(20_000);
+    fn hostile_pages_stay_small() {
         let base = Url::parse("https://example.com/").unwrap();
-        assert!(to_markdown(&page, &base).len() < page.len() * 3);
+        let row = format!("<tr>{}</tr>", "<td>cell".repeat(100));
+        for (page, at_most) in [
+            ("<div>".repeat(100_000) + "x", 1),
+            ("<b><i><font>".repeat(100_000) + "x", 1),
+            ("<ul><li>x".repeat(100_000), 2_000_000),
+            ("<blockquote>x".repeat(100_000), 2_000_000),
+            ("<table><tr><td>".repeat(100_000) + "x", 1),
+            ("<h6>".repeat(100_000) + "x", 700_001),
+            ("<".repeat(10 << 20), MAX_TEXT + CUT.len() + 1),
+            ("<a ".repeat(1 << 20), 0),
+            ("<a href=x>".repeat(100_000), 0),
+            (
+                "<p>words <b>bold <a href=x>link <li>".repeat(40_000),
+                4_000_000,
+            ),
+            (format!("<table>{}", row.repeat(1500)), 1_100_000),
+            ("&amp;&#65;&unknown;&".repeat(100_000), 1_200_000),
+            ("&".repeat(2 << 20), 2 << 20),
+            ("<!--".repeat(500_000), 0),
+            ("<script></".repeat(200_000), 0),
+            (format!("<a {} href=x>y", "a=b ".repeat(500_000)), 26),
+        ] {
+            let text = to_markdown(&page, &base);
+            let shown = &page[..page.floor_char_boundary(40)];
+            assert!(text.len() <= at_most, "{shown}: {}", text.len());
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut() {
+        let long = format!("https://example.com/{}/", "x".repeat(4000));
+        let base = Url::parse(&long).unwrap();
+        let text = to_markdown(&"<a href=y>ü</a>".repeat(20_000), &base);
+        assert_eq!(text.len(), MAX_TEXT + CUT.len());
+        assert!(text.starts_with("[ü](https://example.com/xxx"));
+        assert!(text.ends_with(CUT));
+        let page = "ü".repeat(MAX_TEXT / 2);
+        assert_eq!(to_markdown(&page, &base), page);
     }
 }
