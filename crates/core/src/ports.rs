@@ -84,3 +84,47 @@ pub trait Disk: Send + Sync {
     /// The directory entries of a folder, sorted; empty if the folder does not exist.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
 }
+
+/// The folder of a file; the current one for a bare name.
+pub fn folder_of(file: &Path) -> &Path {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// A stage of [`replace_file`], for failpoints and for what must happen to a draft.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The draft is complete and durable.
+    Drafted,
+    /// The target has the new content. Its name is not durable yet.
+    Renamed,
+}
+
+/// Replaces `target` with `content`, or creates it, atomically and durably.
+///
+/// At any time, also after a kill or a power cut, `target` has its old content or all of the new
+/// one. When this returns, content and name are durable, provided that the folder is.
+///
+/// `draft` is a name in the folder of `target` that no other process or thread uses: a file of that
+/// name was left by a killed process, and is removed. An error leaves no draft, and the old content
+/// unless only the last step failed, the sync of the folder. A killed process may leave its draft.
+///
+/// `reached` is called between the steps.
+pub fn replace_file(
+    disk: &dyn Disk,
+    draft: &Path,
+    target: &Path,
+    content: &[u8],
+    access: Access,
+    mut reached: impl FnMut(Stage),
+) -> io::Result<()> {
+    let mut replace = || {
+        disk.remove(draft)?;
+        disk.create(draft, content, access)?;
+        reached(Stage::Drafted);
+        disk.rename(draft, target)?;
+        reached(Stage::Renamed);
+        disk.sync_folder(folder_of(target))
+    };
+    replace().inspect_err(|_| drop(disk.remove(draft)))
+}

@@ -7,7 +7,7 @@ use minijinja::Value;
 use minijinja::value::Serde;
 use segno_core::fault::{Point, point};
 use segno_core::id::SessionId;
-use segno_core::ports::Access;
+use segno_core::ports::{self, Access, Stage};
 use segno_spec::template::Templates;
 use segno_spec::{Artifact, checked_artifact_path};
 
@@ -39,28 +39,21 @@ pub fn check_paths(
     Ok(())
 }
 
-/// Replaces a file atomically and durably.
+/// Replaces a file atomically and durably, and creates its folder if it is missing.
 pub(crate) fn replace_file(
     env: &Env,
     session: SessionId,
     target: &Path,
     content: &[u8],
 ) -> std::io::Result<()> {
-    let disk = &env.disk;
     let folder = target.parent().unwrap_or(Path::new("."));
-    disk.create_folder(folder, Access::Shared)?;
-    let temporary = folder.join(format!(".segno-{session}"));
-    disk.remove(&temporary)?;
-    disk.create(&temporary, content, Access::Shared)?;
-    point(Point::ArtifactBeforeRename);
-    let renamed = disk.rename(&temporary, target).and_then(|()| {
-        point(Point::ArtifactAfterRename);
-        disk.sync_folder(folder)
-    });
-    if renamed.is_err() {
-        let _ = disk.remove(&temporary);
-    }
-    renamed
+    env.disk.create_folder(folder, Access::Shared)?;
+    let draft = folder.join(format!(".segno-{session}"));
+    let reached = |stage| match stage {
+        Stage::Drafted => point(Point::ArtifactBeforeRename),
+        Stage::Renamed => point(Point::ArtifactAfterRename),
+    };
+    ports::replace_file(&*env.disk, &draft, target, content, Access::Shared, reached)
 }
 
 /// The path of an artifact: below `out`, and not through a symlink.

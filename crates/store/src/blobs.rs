@@ -17,11 +17,10 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
-use segno_core::ports::{Access, Clock, Disk};
+use segno_core::ports::{Access, Clock, Disk, Stage, replace_file};
 use segno_core::store::{self, Error, Finding, Reply, Severity, Swept};
 use segno_core::time::Timestamp;
 
-use crate::disk::{Stage, replace_file};
 use crate::home::{Home, io_error, is_full};
 
 /// The longest blob that is read back, whatever its file claims (P10).

@@ -14,10 +14,9 @@ use segno_core::checkpoint::{Broken, Manifest, VERSION};
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
-use segno_core::ports::{Access, Disk};
+use segno_core::ports::{Access, Disk, Stage, replace_file};
 use segno_core::store::{Error, Finding, Severity};
 
-use crate::disk::{Stage, replace_file};
 use crate::home::{Home, io_error};
 
 /// The longest checkpoint that is read.

@@ -8,44 +8,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use segno_core::ports::{Access, Disk};
 
-/// A stage of [`replace_file`], for failpoints and for what must happen to a draft.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// The draft is complete and durable.
-    Drafted,
-    /// The target has the new content. Its name is not durable yet.
-    Renamed,
-}
-
-/// Replaces `target` with `content`, or creates it, atomically and durably.
-///
-/// At any time, also after a kill or a power cut, `target` has its old content or all of the new
-/// one. When this returns, content and name are durable, provided that the folder is.
-///
-/// `draft` is a name in the folder of `target` that no other process or thread uses: a file of that
-/// name was left by a killed process, and is removed. An error leaves no draft, and the old content
-/// unless only the last step failed, the sync of the folder. A killed process may leave its draft.
-///
-/// `reached` is called between the steps.
-pub fn replace_file(
-    disk: &dyn Disk,
-    draft: &Path,
-    target: &Path,
-    content: &[u8],
-    access: Access,
-    mut reached: impl FnMut(Stage),
-) -> io::Result<()> {
-    let mut replace = || {
-        disk.remove(draft)?;
-        disk.create(draft, content, access)?;
-        reached(Stage::Drafted);
-        disk.rename(draft, target)?;
-        reached(Stage::Renamed);
-        disk.sync_folder(target.parent().unwrap_or(Path::new(".")))
-    };
-    replace().inspect_err(|_| drop(disk.remove(draft)))
-}
-
 /// The disk of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocalDisk;
@@ -149,6 +111,7 @@ impl Disk for LocalDisk {
 
 #[cfg(test)]
 mod tests {
+    use segno_core::ports::{Stage, replace_file};
     use tempfile::TempDir;
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use segno_core::ports::{Access, Disk};
+use segno_core::ports::{Access, Disk, replace_file};
 
 /// The longest file that a tool reads, in bytes.
 const MAX_FILE: u64 = 10 * 1024 * 1024;
@@ -114,15 +114,7 @@ impl<'a> WorkspaceFiles<'a> {
             return Err(format!("{path} is a folder"));
         }
         let draft = folder.join(".segno-tool");
-        let written = self
-            .disk
-            .remove(&draft)
-            .and_then(|()| self.disk.create(&draft, content.as_bytes(), Access::Shared))
-            .and_then(|()| self.disk.rename(&draft, &target))
-            .and_then(|()| self.disk.sync_folder(folder));
-        if written.is_err() {
-            let _ = self.disk.remove(&draft);
-        }
-        written.map_err(failed)
+        let content = content.as_bytes();
+        replace_file(self.disk, &draft, &target, content, Access::Shared, |_| {}).map_err(failed)
     }
 }

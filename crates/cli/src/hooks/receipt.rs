@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
-use segno_core::ports::{Access, Disk};
+use segno_core::ports::{Access, Disk, replace_file};
 use segno_store::LocalDisk;
 use serde::{Deserialize, Serialize};
 
@@ -63,10 +63,7 @@ impl Receipt {
         let text = serde_json::to_vec(self).expect("a receipt is JSON");
         let stored = LocalDisk
             .create_folder(&folder, Access::Private)
-            .and_then(|()| LocalDisk.remove(&draft))
-            .and_then(|()| LocalDisk.create(&draft, &text, Access::Private))
-            .and_then(|()| LocalDisk.rename(&draft, &path))
-            .and_then(|()| LocalDisk.sync_folder(&folder));
+            .and_then(|()| replace_file(&LocalDisk, &draft, &path, &text, Access::Private, |_| {}));
         stored.map_err(|error| Error::Unusable {
             path,
             reason: error.to_string(),

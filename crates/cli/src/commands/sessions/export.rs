@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use segno_core::ports::{Access, Disk};
+use segno_core::ports::{Access, Disk, folder_of, replace_file};
 use segno_engine::export::{self, Export};
 use segno_sessions as sessions;
 use serde_json::json;
@@ -129,30 +129,21 @@ fn write(disk: &dyn Disk, file: &Path, bytes: &[u8], force: bool) -> Result<(), 
             None,
         )
     };
-    let draft = if force {
-        let mut name = file.as_os_str().to_owned();
-        name.push(format!(".draft-{}", std::process::id()));
-        PathBuf::from(name)
-    } else {
-        file.to_owned()
-    };
-    match disk.create(&draft, bytes, Access::Private) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(already_exists(&draft));
-        }
+    if force {
+        let mut draft = file.as_os_str().to_owned();
+        draft.push(format!(".draft-{}", std::process::id()));
+        let draft = Path::new(&draft);
+        let replaced = replace_file(disk, draft, file, bytes, Access::Private, |_| {});
+        return replaced.map_err(|error| unwritten(&error));
+    }
+    match disk.create(file, bytes, Access::Private) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(already_exists(file)),
         Err(error) => {
-            let _ = disk.remove(&draft);
-            return Err(unwritten(&error));
+            let _ = disk.remove(file);
+            Err(unwritten(&error))
         }
-        Ok(()) => {}
+        Ok(()) => disk
+            .sync_folder(folder_of(file))
+            .map_err(|error| unwritten(&error)),
     }
-    if force && let Err(error) = disk.rename(&draft, file) {
-        let _ = disk.remove(&draft);
-        return Err(unwritten(&error));
-    }
-    let folder = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    disk.sync_folder(folder.unwrap_or(Path::new(".")))
-        .map_err(|error| unwritten(&error))
 }
