@@ -25,8 +25,8 @@ help: ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Build, and watch a run being killed and coming back (offline)
-	@$(CARGO) build --quiet --release -p segno-cli
-	@./target/release/segno demo
+	@$(CARGO) build --quiet --profile demo -p segno-cli
+	@./target/demo/segno demo
 
 check: ## Run the fast tests: no program but ours, no tools to install (every save)
 	@$(CARGO) nextest run --profile fast --workspace $(FEATURES)
