@@ -8,10 +8,15 @@
 //! 64 KiB and is sealed with ChaCha20-Poly1305; the nonce is the frame's number and whether it is the
 //! last one. So changed, moved, missing or added frames do not decrypt, and each frame can be read by
 //! itself.
+//!
+//! The installation's key is wiped from memory when its [`Cipher`] is dropped, and what is derived
+//! from it as soon as it was used. A [`FileKey`] is not wiped: `ring` has no way to.
 
 use std::fmt;
 
+use blake3::Hasher;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use zeroize::{Zeroize, Zeroizing};
 
 /// The magic bytes of a sealed file.
 pub const MAGIC: &[u8; 8] = b"SEGNOSF1";
@@ -28,7 +33,8 @@ const FILE_CONTEXT: &str = "segno 2026 file key";
 /// The key of an installation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cipher {
-    key: [u8; 32],
+    /// In a box, so that a move of the cipher leaves no copy behind.
+    key: Box<Zeroizing<[u8; 32]>>,
 }
 
 impl fmt::Debug for Cipher {
@@ -60,13 +66,16 @@ pub enum DecryptError {
 }
 
 impl Cipher {
-    pub fn new(key: [u8; 32]) -> Self {
-        Self { key }
+    /// Copies `key`; the caller wipes the original.
+    pub fn new(key: &[u8; 32]) -> Self {
+        let mut boxed = Box::new(Zeroizing::new([0; 32]));
+        boxed.copy_from_slice(key);
+        Self { key: boxed }
     }
 
     /// An id that distinguishes keys without revealing them.
     pub fn id(&self) -> [u8; 8] {
-        let id = blake3::derive_key(ID_CONTEXT, &self.key);
+        let id = self.derive(ID_CONTEXT, &[]);
         let mut short = [0; 8];
         short.copy_from_slice(&id[..8]);
         short
@@ -90,9 +99,20 @@ impl Cipher {
     }
 
     fn file_key(&self, salt: &[u8]) -> FileKey {
-        let key = blake3::derive_key(FILE_CONTEXT, &[&self.key, salt].concat());
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &key).expect("a key has 32 bytes");
+        let key = self.derive(FILE_CONTEXT, salt);
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &key[..]).expect("a key has 32 bytes");
         FileKey(LessSafeKey::new(key))
+    }
+
+    /// Derives bytes from the key and a salt. Wipes the state of the hash function.
+    fn derive(&self, context: &str, salt: &[u8]) -> Zeroizing<[u8; 32]> {
+        let mut hasher = Hasher::new_derive_key(context);
+        hasher.update(&**self.key).update(salt);
+        let mut hash = hasher.finalize();
+        let derived = Zeroizing::new(*hash.as_bytes());
+        hash.zeroize();
+        hasher.zeroize();
+        derived
     }
 
     /// Seals a short text as a whole.
@@ -165,6 +185,7 @@ fn nonce(number: u64, last: bool) -> Nonce {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::freed_memory::left_by;
 
     fn bytes(length: usize) -> Vec<u8> {
         (0..=250).cycle().take(length).collect()
@@ -172,18 +193,18 @@ mod tests {
 
     #[test]
     fn sealed_bytes_open_only_with_their_key() {
-        let cipher = Cipher::new([7; 32]);
+        let cipher = Cipher::new(&[7; 32]);
         for length in [0, 1, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME] {
             let sealed = cipher.seal([1; 32], &bytes(length));
             assert_eq!(cipher.unseal(&sealed), Ok(bytes(length)));
-            let other = Cipher::new([8; 32]);
+            let other = Cipher::new(&[8; 32]);
             assert_eq!(other.unseal(&sealed), Err(DecryptError::OtherKey));
         }
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_detected() {
-        let cipher = Cipher::new([7; 32]);
+        let cipher = Cipher::new(&[7; 32]);
         let sealed = cipher.seal([1; 32], b"a secret");
         for at in 8..sealed.len() {
             for bit in 0..8 {
@@ -199,7 +220,7 @@ mod tests {
 
     #[test]
     fn frames_cannot_be_moved_dropped_or_added() {
-        let cipher = Cipher::new([7; 32]);
+        let cipher = Cipher::new(&[7; 32]);
         let sealed = cipher.seal([1; 32], &bytes(3 * FRAME));
         let (header, body) = sealed.split_at(HEADER);
         let frames: Vec<&[u8]> = body.chunks(FRAME + TAG).collect();
@@ -214,11 +235,33 @@ mod tests {
 
     #[test]
     fn salt_changes_the_ciphertext_and_debug_hides_the_key() {
-        let cipher = Cipher::new([7; 32]);
+        let cipher = Cipher::new(&[7; 32]);
         assert_ne!(
             cipher.seal([1; 32], b"x")[HEADER..],
             cipher.seal([2; 32], b"x")[HEADER..]
         );
         assert!(!format!("{cipher:?}").contains('7'));
+    }
+    /// The format, for one key and one salt. Other bytes could not be read by other versions.
+    #[test]
+    fn sealed_bytes_are_stable() {
+        let sealed = Cipher::new(&[7; 32]).seal([1; 32], b"a secret");
+        let digits: Vec<String> = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = concat!(
+            "5345474e4f5346315efb7fa7312da449",
+            "0101010101010101010101010101010101010101010101010101010101010101",
+            "304d515b0ad009e0cf4a7b3a7997baa3dbab930555b29c7f",
+        );
+        assert_eq!(digits.concat(), expected);
+    }
+
+    #[test]
+    fn dropped_cipher_leaves_no_key() {
+        let cipher = Cipher::new(&[7; 32]);
+        let copy = cipher.clone();
+        for cipher in [cipher, copy] {
+            let address = std::ptr::from_ref(&**cipher.key).addr();
+            assert_eq!(left_by(cipher, address), [0; 16]);
+        }
     }
 }

@@ -4,6 +4,11 @@
 //! [`cipher`] encrypts files, and [`key`] stores the key. Nothing here knows sessions or stores; which
 //! text is redacted and which file is encrypted is up to the callers.
 
+#[cfg(test)]
+mod freed_memory;
+
 pub mod cipher;
 pub mod key;
 pub mod redact;
+
+pub use zeroize::Zeroizing;

@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn any_range_of_an_encrypted_file_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
-        let encrypted_files = EncryptedFiles::new(Some(Cipher::new([5; 32])));
+        let encrypted_files = EncryptedFiles::new(Some(Cipher::new(&[5; 32])));
         for length in [0, 1, FRAME - 1, FRAME, FRAME + 1, 2 * FRAME, 200_000] {
             let content: Vec<u8> = (0..=250).cycle().take(length).collect();
             let path = written(&encrypted_files, folder.path(), &content);
@@ -286,11 +286,11 @@ mod tests {
     #[test]
     fn encrypted_file_needs_its_key() {
         let folder = tempfile::tempdir().unwrap();
-        let encrypted_files = EncryptedFiles::new(Some(Cipher::new([5; 32])));
+        let encrypted_files = EncryptedFiles::new(Some(Cipher::new(&[5; 32])));
         let path = written(&encrypted_files, folder.path(), b"secret");
         for other in [
             EncryptedFiles::default(),
-            EncryptedFiles::new(Some(Cipher::new([6; 32]))),
+            EncryptedFiles::new(Some(Cipher::new(&[6; 32]))),
         ] {
             let error = other.read(&path, 100).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);

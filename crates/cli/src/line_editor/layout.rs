@@ -37,7 +37,7 @@ impl Row {
     }
 }
 
-/// Lays out a text with the cursor at this byte. Rows that do not fit on the screen are left out
+/// Lays out a text with the cursor at this byte. Rows that do not fit on the screen are omitted
 /// around the cursor.
 pub(super) fn frame(
     ability: Ability,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_beyond_the_screen_are_left_out() {
+    fn rows_beyond_the_screen_are_omitted() {
         let text = "one\ntwo\nthree";
         assert_eq!(
             drawn(text, text.len(), 80, 24),

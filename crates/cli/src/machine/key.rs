@@ -8,8 +8,9 @@ use std::sync::OnceLock;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use segno_core::error::{Diagnose, Kind};
 use segno_core::ports::Disk;
+use segno_secrets::Zeroizing;
 use segno_secrets::cipher::Cipher;
-use segno_secrets::key::KeyFile;
+use segno_secrets::key::{KeyFile, Passphrase};
 use segno_store::LocalDisk;
 
 use crate::output::{prompt, stderr_line};
@@ -70,7 +71,7 @@ fn read(path: &Path) -> Result<Cipher, Error> {
         hint: None,
     };
     let bytes = LocalDisk.read(path, 4096);
-    let bytes = bytes.map_err(|error| unusable(error.to_string()))?;
+    let bytes = Zeroizing::new(bytes.map_err(|error| unusable(error.to_string()))?);
     let others = path
         .metadata()
         .map(|file| file.permissions().mode() & 0o077);
@@ -92,9 +93,9 @@ fn read(path: &Path) -> Result<Cipher, Error> {
 }
 
 /// Reads a passphrase from the environment, or from the terminal without echo.
-pub(crate) fn passphrase(question: &str) -> Option<String> {
+pub(crate) fn passphrase(question: &str) -> Option<Passphrase> {
     if let Ok(passphrase) = std::env::var(PASSPHRASE) {
-        return Some(passphrase).filter(|passphrase| !passphrase.is_empty());
+        return Passphrase::new(passphrase);
     }
     let stdin = io::stdin();
     if !stdin.is_terminal() || !io::stderr().is_terminal() {
@@ -105,11 +106,11 @@ pub(crate) fn passphrase(question: &str) -> Option<String> {
     hidden.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&stdin, OptionalActions::Flush, &hidden).ok()?;
     prompt(question);
-    let mut line = String::new();
+    // Long enough that no shorter copy is left behind.
+    let mut line = String::with_capacity(4096);
     let read = stdin.lock().read_line(&mut line);
     let _ = tcsetattr(&stdin, OptionalActions::Flush, &before);
     stderr_line("");
     read.ok()?;
-    let typed = line.trim_end_matches(['\r', '\n']);
-    (!typed.is_empty()).then(|| typed.to_owned())
+    Passphrase::from_line(line)
 }

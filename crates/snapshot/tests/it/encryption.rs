@@ -14,7 +14,7 @@ const NAME: &str = "a-name-that-nobody-should-read";
 const TEXT: &str = "a text that nobody should read\n";
 
 fn store(fixture: &Fixture, key: Option<u8>) -> SnapshotStore {
-    let cipher = key.map(|key| Cipher::new([key; 32]));
+    let cipher = key.map(|key| Cipher::new(&[key; 32]));
     SnapshotStore::open_with(&fixture.folder.path().join("store"), cipher).unwrap()
 }
 

@@ -44,7 +44,7 @@ const KEY: &str = "key";
 /// Opens the store of the fixture in a folder.
 pub(crate) fn open(folder: &Path) -> SnapshotStore {
     let key = fs::read(folder.join(KEY)).ok();
-    let cipher = key.map(|key| Cipher::new(key.try_into().unwrap()));
+    let cipher = key.map(|key| Cipher::new(&key.try_into().unwrap()));
     SnapshotStore::open_with(&folder.join("store"), cipher).unwrap()
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use segno_core::ports::{Access, Disk, Random};
+use segno_secrets::Zeroizing;
 use segno_secrets::cipher::Cipher;
 use segno_secrets::key::KeyFile;
 use segno_store::LocalDisk;
@@ -53,8 +54,9 @@ impl Command {
 
 fn new(args: &Args) -> Result<ExitCode, Failure> {
     let path = workspace()?.join(&args.path);
-    let (mut key, mut salt, mut randomness) = ([0; 32], [0; 16], [0; 32]);
-    MachineRandom.fill(&mut key);
+    let mut key = Zeroizing::new([0; 32]);
+    let (mut salt, mut randomness) = ([0; 16], [0; 32]);
+    MachineRandom.fill(&mut key[..]);
     let text = if args.passphrase {
         MachineRandom.fill(&mut salt);
         MachineRandom.fill(&mut randomness);
@@ -68,13 +70,13 @@ fn new(args: &Args) -> Result<ExitCode, Failure> {
     };
     let folder = path.parent().unwrap_or(&path);
     let written = LocalDisk
-        .create(&path, text.as_bytes(), Access::Private)
+        .create(&path, text.as_str().as_bytes(), Access::Private)
         .and_then(|()| LocalDisk.sync_folder(folder));
     written.map_err(|error| {
         let message = format!("{} cannot be written: {error}", path.display());
         Failure::usage(message, None)
     })?;
-    let id = Cipher::new(key).id();
+    let id = Cipher::new(&key).id();
     let id: Vec<String> = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (id, path) = (id.concat(), path.display().to_string());
     if args.json {
