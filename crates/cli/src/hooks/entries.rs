@@ -1,9 +1,11 @@
 //! Finds, adds and removes Segno's hooks in the text of a settings file. Pure functions; no other
-//! byte changes.
+//! byte changes. CLI agents ignore a file with comments or trailing commas, so hooks are not added to
+//! one; they can be removed from one.
 //!
 //! Claude Code and Codex use the same format: `hooks` maps each event to a list of groups, and each
 //! group has a list of hooks.
 
+use std::iter;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,7 @@ use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Value as Json, json};
 
-use super::json_spans::{Item, Member, parse};
+use super::json_text::{Document, Item, Member, Place, parse};
 use super::{Agent, HOOK, shell};
 
 /// Makes the command always succeed: some CLI agents take a failing exit code as "do not stop yet".
@@ -63,9 +65,9 @@ impl Call {
 
 /// Finds Segno's hooks. Returns the event and the command of each.
 pub(crate) fn find(text: &str, agent: Agent) -> Result<Vec<(String, Call)>, String> {
-    let root = root(text)?;
+    let document = standard(text)?;
     let mut found = Vec::new();
-    for event in events(&root)? {
+    for event in events(&document.root)? {
         for group in event.item.items().unwrap_or_default() {
             let calls = hooks(group).iter().filter_map(|hook| call(hook, agent));
             found.extend(calls.map(|call| (event.name.clone(), call)));
@@ -82,21 +84,23 @@ pub(crate) fn add(text: &str, command: &str) -> Result<Filled, String> {
     };
     let group =
         json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
-    if root(text)?.member("hooks").is_none() {
+    let empty = standard(text)?;
+    if empty.root.member("hooks").is_none() {
         let all: serde_json::Map<String, Json> = Agent::EVENTS
             .into_iter()
             .map(|event| (event.to_owned(), json!([group])))
             .collect();
-        filled.append(&root(text)?, Some("hooks"), &Json::Object(all));
+        filled.append(&empty.root, &empty.root, Some("hooks"), &Json::Object(all));
         return Ok(filled);
     }
     for event in Agent::EVENTS {
-        let root = root(&filled.text)?;
-        events(&root)?;
-        let hooks = &root.member("hooks").expect("it was there before").item;
+        let document = document(&filled.text)?;
+        events(&document.root)?;
+        let hooks = document.root.member("hooks");
+        let hooks = &hooks.expect("it was there before").item;
         match hooks.member(event) {
-            Some(event) => filled.append(&event.item, None, &group),
-            None => filled.append(hooks, Some(event), &json!([group])),
+            Some(event) => filled.append(&document.root, &event.item, None, &group),
+            None => filled.append(&document.root, hooks, Some(event), &json!([group])),
         }
     }
     Ok(filled)
@@ -105,8 +109,8 @@ pub(crate) fn add(text: &str, command: &str) -> Result<Filled, String> {
 /// Removes Segno's hooks, and containers that become empty.
 pub(crate) fn remove(text: &str, agent: Agent) -> Result<String, String> {
     let mut text = text.to_owned();
-    while let Some(cut) = first_range(&text, agent)? {
-        text.replace_range(cut, "");
+    while let Some(cuts) = first_cuts(&text, agent)? {
+        text = remove_ranges(&text, &cuts).expect("the ranges are of this text");
     }
     Ok(text)
 }
@@ -121,53 +125,88 @@ pub(crate) fn remove_ranges(text: &str, added: &[Range<usize>]) -> Option<String
     Some(text)
 }
 
-/// Returns the range to remove for Segno's first hook.
-fn first_range(text: &str, agent: Agent) -> Result<Option<Range<usize>>, String> {
-    let root = root(text)?;
-    for (place, event) in events(&root)?.iter().enumerate() {
+/// Returns the ranges to remove for Segno's first hook, in order.
+fn first_cuts(text: &str, agent: Agent) -> Result<Option<Vec<Range<usize>>>, String> {
+    let document = document(text)?;
+    let root = &document.root;
+    let Some(hooks_member) = root.member("hooks") else {
+        return Ok(None);
+    };
+    for (place, event) in events(root)?.iter().enumerate() {
         let groups = event.item.items().unwrap_or_default();
         for (nth, group) in groups.iter().enumerate() {
             let list = hooks(group);
             let Some(index) = list.iter().position(|hook| call(hook, agent).is_some()) else {
                 continue;
             };
-            let at = |items: &[Item]| items.iter().map(|item| item.at.clone()).collect::<Vec<_>>();
-            let named = |members: &[Member]| {
-                members
-                    .iter()
-                    .map(|member| member.at.clone())
-                    .collect::<Vec<_>>()
-            };
-            // Remove the innermost container that has siblings, so that no empty one is left.
-            let all = root.members().unwrap_or_default();
+            let own = group.member("hooks").expect("its list was found");
+            let at_root = root.members().unwrap_or_default();
+            let at_root = at_root.iter().position(|member| member == hooks_member);
             let levels = [
-                (at(list), index),
-                (at(groups), nth),
-                (named(events(&root)?), place),
-                (
-                    named(all),
-                    all.iter()
-                        .rposition(|member| member.name == "hooks")
-                        .unwrap_or(0),
-                ),
+                (&own.item, index),
+                (&event.item, nth),
+                (&hooks_member.item, place),
+                (root, at_root.unwrap_or(0)),
             ];
-            let level = levels.iter().find(|(siblings, _)| siblings.len() > 1);
+            // Remove the innermost element that is not alone in its container, so that no empty
+            // container is left.
+            let level = levels
+                .iter()
+                .find(|(container, index)| !is_alone(&document, container, *index));
             return Ok(Some(match level {
-                Some((siblings, 0)) => siblings[0].start..siblings[1].start,
-                Some((siblings, index)) => siblings[index - 1].end..siblings[*index].end,
-                None => root.at.start + 1..root.at.end - 1,
+                Some((container, index)) => cuts(text, &container.places(), *index),
+                None => iter::once(root.place.at.start + 1..root.place.at.end - 1).collect(),
             }));
         }
     }
     Ok(None)
 }
 
-fn root(text: &str) -> Result<Item, String> {
-    let root = parse(text)?;
-    if root.members().is_none() {
+/// Whether a container has nothing but this element: no other element, no comment.
+fn is_alone(document: &Document, container: &Item, index: usize) -> bool {
+    let places = container.places();
+    let inside = document.comments(&container.place.at).count();
+    places.len() == 1 && inside == document.comments(&places[index].at).count()
+}
+
+/// Returns the ranges to remove for one element: it, its comma, and the space before it.
+fn cuts(text: &str, places: &[Place], index: usize) -> Vec<Range<usize>> {
+    let Place { at, comma } = &places[index];
+    let before = &text[..at.start];
+    let mut start = before.trim_end_matches([' ', '\t', '\r', '\n']).len();
+    let end = comma.map_or(at.end, |comma| comma + 1);
+    // A line comment before it must still end.
+    let ends_line = text[end..].trim_start_matches([' ', '\t']);
+    if !ends_line.starts_with(['\r', '\n']) && before[start..].contains('\n') {
+        start = at.start;
+    }
+    let element = start..at.end;
+    let comma_at = |comma: usize| comma..comma + 1;
+    match (
+        comma,
+        index.checked_sub(1).and_then(|one| places[one].comma),
+    ) {
+        (Some(comma), _) => vec![element, comma_at(*comma)],
+        (None, Some(previous)) => vec![comma_at(previous), element],
+        (None, None) => iter::once(element).collect(),
+    }
+}
+
+/// Parses a file that the agent reads: standard JSON.
+fn standard(text: &str) -> Result<Document, String> {
+    let document = document(text)?;
+    match document.deviation(text) {
+        Some(deviation) => Err(format!("{deviation}: the agent ignores such a file")),
+        None => Ok(document),
+    }
+}
+
+fn document(text: &str) -> Result<Document, String> {
+    let document = parse(text)?;
+    if document.root.members().is_none() {
         return Err("it is not an object".into());
     }
-    Ok(root)
+    Ok(document)
 }
 
 /// Returns the events that have hooks. A file that does not have the expected format is refused,
@@ -209,40 +248,18 @@ fn call(hook: &Item, agent: Agent) -> Option<Call> {
 
 impl Filled {
     /// Appends a value to an object or a list, in the layout of its neighbours.
-    fn append(&mut self, container: &Item, name: Option<&str>, value: &Json) {
+    fn append(&mut self, root: &Item, container: &Item, name: Option<&str>, value: &Json) {
         let text = &self.text;
-        let last = match (container.members(), container.items()) {
-            (Some(members), _) => members.last().map(|member| member.at.clone()),
-            (_, items) => items.unwrap_or_default().last().map(|item| item.at.clone()),
-        };
-        let style = Style::of(text);
-        let (at, piece) = match last {
-            Some(last) => match margin(text, last.start) {
+        let style = Style::of(text, root);
+        let (at, piece) = match container.places().pop() {
+            None => style.first(text, container, name, value),
+            Some(last) => match margin(text, last.at.start) {
                 Some(margin) => {
                     let new = style.render(name, value, margin);
-                    (last.end, format!(",{}{margin}{new}", style.end))
+                    (last.at.end, format!(",{}{margin}{new}", style.end))
                 }
-                None => (last.end, format!(",{}", render_flat(name, value))),
+                None => (last.at.end, format!(",{}", render_flat(name, value))),
             },
-            None if style.is_flat => (container.at.start + 1, render_flat(name, value)),
-            None => {
-                let line = text[..container.at.start]
-                    .rfind('\n')
-                    .map_or(0, |end| end + 1);
-                let outer = &text[line..];
-                let outer = &outer[..outer.len() - outer.trim_start_matches([' ', '\t']).len()];
-                let margin = format!("{outer}{}", style.step);
-                let mut piece = format!(
-                    "{}{margin}{}",
-                    style.end,
-                    style.render(name, value, &margin)
-                );
-                if !text[container.at.clone()].contains('\n') {
-                    piece.push_str(style.end);
-                    piece.push_str(outer);
-                }
-                (container.at.start + 1, piece)
-            }
         };
         self.insert(at, &piece);
     }
@@ -274,16 +291,41 @@ struct Style {
 }
 
 impl Style {
-    fn of(text: &str) -> Self {
-        let first = text.find('{').map_or("", |start| &text[start + 1..]);
-        let space = &first[..first.len() - first.trim_start_matches([' ', '\t', '\r', '\n']).len()];
-        let step = space.rsplit_once('\n').map_or("", |(_, step)| step);
-        let empty = first[space.len()..].starts_with('}');
+    fn of(text: &str, root: &Item) -> Self {
+        let first = root.places().into_iter().next();
+        let step = first
+            .as_ref()
+            .and_then(|first| margin(text, first.at.start))
+            .filter(|step| !step.is_empty());
         Self {
             end: if text.contains("\r\n") { "\r\n" } else { "\n" },
-            step: if step.is_empty() { "  " } else { step }.to_owned(),
-            is_flat: !empty && !text.trim_end().contains('\n'),
+            step: step.unwrap_or("  ").to_owned(),
+            is_flat: first.is_some() && !text.trim_end().contains('\n'),
         }
+    }
+
+    /// Renders the first element of a container, and returns where to insert it.
+    fn first(
+        &self,
+        text: &str,
+        container: &Item,
+        name: Option<&str>,
+        value: &Json,
+    ) -> (usize, String) {
+        let at = container.place.at.start + 1;
+        if self.is_flat {
+            return (at, render_flat(name, value));
+        }
+        let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let outer = &text[line..];
+        let outer = &outer[..outer.len() - outer.trim_start_matches([' ', '\t']).len()];
+        let margin = format!("{outer}{}", self.step);
+        let mut piece = format!("{}{margin}{}", self.end, self.render(name, value, &margin));
+        if !text[container.place.at.clone()].contains('\n') {
+            piece.push_str(self.end);
+            piece.push_str(outer);
+        }
+        (at, piece)
     }
 
     fn render(&self, name: Option<&str>, value: &Json, margin: &str) -> String {

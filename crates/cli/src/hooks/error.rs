@@ -36,10 +36,7 @@ impl Diagnose for Error {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreadable { .. } => Some(
-                "mend it first (comments and trailing commas are not JSON); it was left as it is"
-                    .into(),
-            ),
+            Self::Unreadable { .. } => Some("mend it first; it was left as it is".into()),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ pub(crate) mod agent;
 pub(crate) mod entries;
 pub(crate) mod error;
 pub(crate) mod event;
-mod json_spans;
+mod json_text;
 pub(crate) mod receipt;
 pub(crate) mod settings;
 pub(crate) mod shell;

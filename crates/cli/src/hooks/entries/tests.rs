@@ -117,9 +117,61 @@ fn unexpected_format_is_refused() {
         "{\"hooks\":{\"Stop\":{}}}",
         "{\"hooks\":{},\"hooks\":{}}",
         "{\"hooks\":{\"Stop\":[],\"Stop\":[]}}",
-        "{\"a\":1,}",
     ] {
         assert!(add(text, COMMAND).is_err(), "{text}");
         assert!(remove(text, Agent::Claude).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn file_that_the_agent_ignores_gets_no_hooks() {
+    for (text, reason) in [
+        ("{\"a\":1,}", "line 1 has a trailing comma"),
+        ("{\n  // mine\n}", "line 2 has a comment"),
+        ("{}\n/* mine */", "line 2 has a comment"),
+        ("{\"a\": [1,\n],} // x", "line 1 has a trailing comma"),
+    ] {
+        let refusal = add(text, COMMAND).unwrap_err();
+        assert!(refusal.contains(reason), "{refusal}");
+        assert!(find(text, Agent::Claude).is_err(), "{text}");
+        assert_eq!(remove(text, Agent::Claude).unwrap(), text);
+    }
+}
+
+#[test]
+fn removal_keeps_comments() {
+    let group = json!({"hooks": [{"type": "command", "command": COMMAND}]}).to_string();
+    for (with, without) in [
+        // Behind, before and between the elements of others.
+        (
+            "{\"hooks\": {\"Stop\": [\n  {\"x\": 1}, // a\n  OURS // b\n], // c\n}, // d\n}\n",
+            "{\"hooks\": {\"Stop\": [\n  {\"x\": 1} // a\n   // b\n], // c\n}, // d\n}\n",
+        ),
+        (
+            "{\"hooks\": {\"Stop\": [\n  OURS, // a\n  // b\n  {\"x\": 1}, // c\n]}}",
+            "{\"hooks\": {\"Stop\": [\n   // a\n  // b\n  {\"x\": 1}, // c\n]}}",
+        ),
+        (
+            "{\"hooks\": {\"Stop\": [{\"x\": 1}, /* a */ OURS /* b */, {\"y\": 2}]}}",
+            "{\"hooks\": {\"Stop\": [{\"x\": 1}, /* a */ /* b */ {\"y\": 2}]}}",
+        ),
+        // A container with a comment stays.
+        (
+            "{\r\n  // mine\r\n  \"hooks\": {\"Stop\": [OURS]}\r\n}\r\n",
+            "{\r\n  // mine\r\n}\r\n",
+        ),
+        (
+            "{\"hooks\": { // mine\n  \"Stop\": [\n    // b\n    OURS,\n  ],\n}}",
+            "{\"hooks\": { // mine\n  \"Stop\": [\n    // b\n  ],\n}}",
+        ),
+        // The line of a comment must still end.
+        (
+            "{ // mine\n  \"hooks\": {\"Stop\": [OURS]} }",
+            "{ // mine\n   }",
+        ),
+    ] {
+        let removed = remove(&with.replace("OURS", &group), Agent::Claude).unwrap();
+        assert_eq!(removed, without);
+        document(&removed).unwrap();
     }
 }

@@ -199,3 +199,20 @@ fn codex_runs_only_trusted_hooks() {
     );
     assert!(scene.spool_files().is_empty());
 }
+
+/// Why `install` refuses such files: hooks in them would never run (decision 0061).
+#[test]
+fn agents_ignore_settings_with_comments_or_trailing_commas() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        for end in ["}\n", ",}\n", "}\n// mine\n"] {
+            let scene = Scene::new(agent);
+            let log = scene.write_foreign_hooks();
+            let text = fs::read_to_string(scene.settings()).unwrap();
+            let text = text.strip_suffix('}').unwrap();
+            fs::write(scene.settings(), format!("{text}{end}")).unwrap();
+            scene.run_agent();
+            let ran = fs::read_to_string(log).is_ok();
+            assert_eq!(ran, end == "}\n", "{agent:?} {end:?}");
+        }
+    }
+}

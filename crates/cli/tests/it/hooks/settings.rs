@@ -17,6 +17,7 @@ fn uninstall_restores_the_settings_exactly() {
         "{}",
         "{\"hooks\":{}}\n",
         "{\n\t\"a\": [ 1,2 ]\n}\n\n",
+        "{\r\n  \"z\": 1,\r\n  \"a\": 1e2,\r\n  \"a\": {}\r\n}\r\n",
     ] {
         let fixture = Fixture::new();
         fixture.write(text);
@@ -84,13 +85,15 @@ fn install_keeps_symlink_and_file_mode() {
 
 #[test]
 fn unsafe_settings_are_refused_and_left_unchanged() {
-    for text in [
-        "{\"a\": 1,}",
-        "// mine\n{}",
-        "",
-        "[]",
-        "{\"hooks\": 7}",
-        "\u{feff}{}",
+    let deep = "[".repeat(600) + &"]".repeat(600);
+    for (text, reason) in [
+        ("", "it is empty"),
+        ("[]", "it is not an object"),
+        ("{\"hooks\": 7}", "its `hooks` is not an object"),
+        ("{\"hooks\": {}, \"hooks\": {}}", "`hooks` several times"),
+        ("\u{feff}{}", "byte order mark"),
+        ("{\"a\": 1", "not valid JSON"),
+        (&format!("{{\"a\": {deep}}}"), "nesting depth"),
     ] {
         let fixture = Fixture::new();
         fixture.write(text);
@@ -98,17 +101,56 @@ fn unsafe_settings_are_refused_and_left_unchanged() {
             let output = fixture.segno(&["agents", "hooks", verb, "claude"]);
             output.refused(
                 12,
-                &["settings.json was left as it is", "H0102", "mend it first"],
+                &[
+                    "settings.json was left as it is",
+                    reason,
+                    "H0102",
+                    "mend it first",
+                ],
             );
             assert_eq!(fixture.text(), text);
         }
     }
+    let fixture = Fixture::new();
+    let huge = format!("{{\"a\": \"{}\"}}", "x".repeat(9 << 20));
+    fixture.write(&huge);
+    let output = fixture.segno(&["agents", "hooks", "install", "claude"]);
+    output.refused(12, &["settings.json cannot be used", "H0101"]);
+    assert_eq!(fixture.text(), huge);
     let fixture = Fixture::new();
     fixture.write(THEIRS);
     fs::set_permissions(fixture.file(), fs::Permissions::from_mode(0o666)).unwrap();
     let output = fixture.segno(&["agents", "hooks", "install", "claude"]);
     output.refused(12, &["everyone may write to it", "H0101"]);
     assert_eq!(fixture.text(), THEIRS);
+}
+
+#[test]
+fn settings_that_the_agent_ignores_get_no_hooks() {
+    for (text, reason) in [
+        (
+            "{\"a\": 1,}",
+            "line 1 has a trailing comma: the agent ignores such a file",
+        ),
+        (
+            "// mine\n{}",
+            "line 1 has a comment: the agent ignores such a file",
+        ),
+    ] {
+        let fixture = Fixture::new();
+        fixture.write(text);
+        for verb in ["install", "status"] {
+            let output = fixture.segno(&["agents", "hooks", verb, "claude"]);
+            output.refused(12, &["settings.json was left as it is", reason, "H0102"]);
+        }
+        assert_eq!(fixture.uninstall(), text);
+    }
+    // They can be removed from a file that was changed so later.
+    let fixture = Fixture::new();
+    fixture.write(THEIRS);
+    let installed = fixture.install();
+    fixture.write(&format!("// mine\n{installed}\n// more\n"));
+    assert_eq!(fixture.uninstall(), format!("// mine\n{THEIRS}\n// more\n"));
 }
 
 #[test]
