@@ -283,8 +283,8 @@ impl From<crate::config::Error> for Failure {
     }
 }
 
-impl From<crate::hooks::Error> for Failure {
-    fn from(error: crate::hooks::Error) -> Self {
+impl From<segno_integrations::hooks::Error> for Failure {
+    fn from(error: segno_integrations::hooks::Error) -> Self {
         let exit = match error.kind() {
             Kind::Invalid => 2,
             _ => 12,
@@ -293,8 +293,8 @@ impl From<crate::hooks::Error> for Failure {
     }
 }
 
-impl From<crate::watch::LockError> for Failure {
-    fn from(error: crate::watch::LockError) -> Self {
+impl From<segno_integrations::watch::LockError> for Failure {
+    fn from(error: segno_integrations::watch::LockError) -> Self {
         Self::from_diagnose(&error, 21)
     }
 }

@@ -5,17 +5,18 @@ mod commands;
 mod config;
 mod context;
 mod failure;
-mod hooks;
 mod line_editor;
 mod machine;
 mod mcp;
 mod output;
 mod server_command;
-mod watch;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
+use segno_integrations::hooks;
+
+use crate::clock::MachineClock;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     }
     // A CLI agent waits for the hook, so nothing is set up that the hook does not need.
     if mode.as_deref() == Some(OsStr::new(hooks::HOOK)) {
-        return hooks::event::main();
+        return hooks::event::main(&MachineClock::new());
     }
     #[cfg(feature = "failpoints")]
     arm_failpoints();

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use segno_integrations::hooks::shell::quoted;
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::hooks::shell::quoted;
 
 /// The name of the server in the settings of programs.
 pub(crate) const NAME: &str = "segno";

@@ -6,6 +6,9 @@ mod watch;
 
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use segno_integrations::hooks::Agent;
+
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -34,4 +37,11 @@ impl Command {
             Self::Hooks(command) => command.run(context),
         }
     }
+}
+
+/// Parses the agents that have hooks and transcripts.
+fn agent_parser() -> impl TypedValueParser<Value = Agent> {
+    let values = Agent::ALL.map(|agent| PossibleValue::new(agent.word()).help(agent.name()));
+    PossibleValuesParser::new(values)
+        .map(|word| Agent::parse(&word).expect("the parser accepts only these words"))
 }

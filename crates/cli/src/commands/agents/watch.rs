@@ -9,6 +9,11 @@ use std::time::Duration;
 
 use segno_core::ports::{Access, Disk};
 use segno_engine::Env;
+use segno_integrations::hooks::Agent;
+use segno_integrations::hooks::spool::{self, ClaimMode};
+use segno_integrations::watch::{
+    Changes, FileEvents, Fingerprint, Job, Queue, Tree, WatchLock, transcripts_in, tree,
+};
 use segno_sessions::adopt::{Adopted, Effect, Outcome, Request, adopt};
 use segno_store::LocalDisk;
 use serde_json::json;
@@ -17,12 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config;
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::hooks::Agent;
-use crate::hooks::spool::{self, ClaimMode};
 use crate::output::{json, stderr_line, text, try_stdout_line};
-use crate::watch::{
-    Changes, FileEvents, Fingerprint, Job, Queue, Tree, WatchLock, transcripts_in, tree,
-};
 
 /// Mirror the sessions of Claude Code and Codex while they run.
 ///
@@ -33,6 +33,7 @@ use crate::watch::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Agents to mirror [default: all]
+    #[arg(value_parser = super::agent_parser())]
     agents: Vec<Agent>,
     /// Mirror the current transcripts and exit
     #[arg(long)]
@@ -124,7 +125,7 @@ impl Watcher {
             json: args.json,
             roots: roots.collect(),
             queue: Queue::default(),
-            events: FileEvents::new(),
+            events: FileEvents::start(),
         }
     }
 

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use segno_integrations::hooks::entries::{self, Call};
+use segno_integrations::hooks::receipt::{self, Original, Receipt};
+use segno_integrations::hooks::settings::Change;
+use segno_integrations::hooks::{Agent, Error};
 use segno_store::{Home, LocalDisk};
 
 use super::{CommonArgs, Effect, Outcome, Target};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::hooks::entries::{self, Call};
-use crate::hooks::receipt::{self, Original, Receipt};
-use crate::hooks::settings::Change;
-use crate::hooks::{Agent, Error};
 use crate::output::stderr_line;
 
 /// Install hooks in the settings of an agent, or repair them.

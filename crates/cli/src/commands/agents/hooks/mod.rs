@@ -8,14 +8,14 @@ mod uninstall;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use segno_integrations::hooks::entries::{self, Call};
+use segno_integrations::hooks::settings::Settings;
+use segno_integrations::hooks::{Agent, Error};
 use serde_json::json;
 
 use crate::config;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::hooks::entries::{self, Call};
-use crate::hooks::settings::Settings;
-use crate::hooks::{Agent, Error};
 use crate::output::{json_line, stdout_line, text};
 
 /// Install hooks so that Claude Code and Codex report their sessions.
@@ -52,7 +52,7 @@ impl Command {
 #[derive(Debug, clap::Args)]
 struct CommonArgs {
     /// Agents whose settings are changed
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = super::agent_parser())]
     agents: Vec<Agent>,
     /// Show the change without writing it
     #[arg(long)]

@@ -2,18 +2,19 @@
 
 use std::process::ExitCode;
 
+use segno_integrations::hooks::entries::{self, Call};
+use segno_integrations::hooks::{Agent, Error};
 use serde_json::json;
 
 use super::Target;
 use crate::failure::Failure;
-use crate::hooks::entries::{self, Call};
-use crate::hooks::{Agent, Error};
 use crate::output::{json_line, stderr_line, stdout_line, text};
 
 /// Show whether hooks are installed and would work.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Agents to check [default: all]
+    #[arg(value_parser = crate::commands::agents::agent_parser())]
     agents: Vec<Agent>,
     /// Print the result as JSON
     #[arg(long)]

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use segno_integrations::hooks::Error;
+use segno_integrations::hooks::receipt::{self, Original, Receipt};
+use segno_integrations::hooks::settings::Change;
+
 use super::{CommonArgs, Effect, Outcome, Target};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::hooks::Error;
-use crate::hooks::receipt::{self, Original, Receipt};
-use crate::hooks::settings::Change;
 
 /// Remove Segno's hooks from the settings of an agent.
 ///

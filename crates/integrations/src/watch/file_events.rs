@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 
 /// Subscribes to file events and reports the folders where they happened.
-pub(crate) struct FileEvents {
+pub struct FileEvents {
     inotify: Option<Arc<OwnedFd>>,
     folders: HashMap<i32, PathBuf>,
     pending: Arc<Pending>,
@@ -19,7 +19,7 @@ pub(crate) struct FileEvents {
 
 /// The folders with changes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Changes {
+pub enum Changes {
     In(Vec<PathBuf>),
     /// Events were lost or have an unknown folder, so any folder may have changed.
     Anywhere,
@@ -40,7 +40,7 @@ struct PendingFolders {
 
 impl FileEvents {
     /// Subscribes to nothing yet. Without inotify, no events are reported.
-    pub(crate) fn new() -> Self {
+    pub fn start() -> Self {
         let pending = Arc::<Pending>::default();
         let inotify = init(CreateFlags::CLOEXEC).ok().map(Arc::new);
         if let Some(inotify) = &inotify {
@@ -56,13 +56,13 @@ impl FileEvents {
     }
 
     /// Whether no events are reported.
-    pub(crate) fn is_disabled(&self) -> bool {
+    pub fn is_disabled(&self) -> bool {
         self.inotify.is_none()
     }
 
     /// Sets the watched folders: all changes in the `leaves`, and new entries in the folders
     /// `above` them.
-    pub(crate) fn subscribe(&mut self, above: &[PathBuf], leaves: &[PathBuf]) {
+    pub fn subscribe(&mut self, above: &[PathBuf], leaves: &[PathBuf]) {
         let new = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
         let all = new | WatchFlags::MODIFY;
         let Some(inotify) = &self.inotify else { return };
@@ -85,12 +85,12 @@ impl FileEvents {
     }
 
     /// Waits for the next event.
-    pub(crate) async fn wait(&self) {
+    pub async fn wait(&self) {
         self.pending.notify.notified().await;
     }
 
     /// Returns where events happened since the last call.
-    pub(crate) fn take_changes(&self) -> Changes {
+    pub fn take_changes(&self) -> Changes {
         let mut pending = self
             .pending
             .folders

@@ -21,11 +21,11 @@ const RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// A transcript to mirror.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) agent: Agent,
-    pub(crate) path: PathBuf,
+pub struct Job {
+    pub agent: Agent,
+    pub path: PathBuf,
     /// The hook notification that requested it, if one did.
-    pub(crate) notification: Option<Claimed>,
+    pub notification: Option<Claimed>,
 }
 
 /// What is known about a transcript that existed at the last scan.
@@ -48,7 +48,7 @@ type Key = [u8; 16];
 type ModifiedAt = (i64, i64);
 
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub struct Queue {
     waiting: BTreeMap<(Reverse<ModifiedAt>, PathBuf), Job>,
     /// Modification times of the queued transcripts.
     changed: HashMap<PathBuf, ModifiedAt>,
@@ -58,19 +58,19 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Starts a full scan.
-    pub(crate) fn begin_scan(&mut self) {
+    pub fn begin_scan(&mut self) {
         self.scan += 1;
     }
 
     /// Ends a full scan: transcripts that it did not see are gone, and their state is dropped.
-    pub(crate) fn end_scan(&mut self) {
+    pub fn end_scan(&mut self) {
         let scan = self.scan;
         self.known.retain(|_, known| known.seen_in == scan);
     }
 
     /// Records that a scan saw a transcript. It is queued if its fingerprint differs from the
     /// mirrored one.
-    pub(crate) fn observe(&mut self, transcript: Transcript) {
+    pub fn observe(&mut self, transcript: Transcript) {
         let scan = self.scan;
         let known = self.known(&transcript.path);
         known.seen_in = scan;
@@ -86,7 +86,7 @@ impl Queue {
     }
 
     /// Queues a transcript that a hook reported.
-    pub(crate) fn push_notified(&mut self, notification: Claimed) {
+    pub fn push_notified(&mut self, notification: Claimed) {
         let Some(fingerprint) = Fingerprint::of(notification.agent, &notification.file) else {
             // It does not exist yet, or no longer; other notifications will come.
             return notification.delete();
@@ -118,7 +118,7 @@ impl Queue {
     }
 
     /// Takes the next transcript to mirror.
-    pub(crate) fn next(&mut self, now: Duration) -> Option<Job> {
+    pub fn next(&mut self, now: Duration) -> Option<Job> {
         let due = self
             .waiting
             .keys()
@@ -129,7 +129,7 @@ impl Queue {
     }
 
     /// When the next transcript may be mirrored.
-    pub(crate) fn next_due(&self) -> Option<Duration> {
+    pub fn next_due(&self) -> Option<Duration> {
         self.waiting
             .keys()
             .map(|(_, path)| self.not_before(path))
@@ -137,7 +137,7 @@ impl Queue {
     }
 
     /// Records that a transcript was mirrored with this fingerprint, from `begun` to `now`.
-    pub(crate) fn mark_mirrored(
+    pub fn mark_mirrored(
         &mut self,
         path: &Path,
         fingerprint: Fingerprint,
@@ -150,7 +150,7 @@ impl Queue {
     }
 
     /// Records a failure. Returns true if the error is new.
-    pub(crate) fn mark_failed(&mut self, path: &Path, why: &str, now: Duration) -> bool {
+    pub fn mark_failed(&mut self, path: &Path, why: &str, now: Duration) -> bool {
         let why = Some(Digest::of(why.as_bytes()));
         let known = self.known(path);
         let news = known.error != why;

@@ -5,7 +5,7 @@
 //! always succeeds, and does as little as possible: it writes one notification to the spool.
 
 use std::io;
-use std::panic::{catch_unwind, set_hook};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,7 +16,6 @@ use serde::Deserialize;
 
 use super::Agent;
 use super::spool::Notification;
-use crate::clock::MachineClock;
 
 /// Maximum size of an event in bytes. Some events contain the last answer of a model.
 const MAX_BYTES: usize = 4 << 20;
@@ -30,14 +29,15 @@ struct Event {
     transcript_path: PathBuf,
 }
 
-pub(crate) fn main() -> ExitCode {
+/// Runs the hook. `clock` bounds how long it waits for the event.
+pub fn main(clock: &dyn Clock) -> ExitCode {
     set_hook(Box::new(|_| {}));
-    let _ = catch_unwind(notify);
+    let _ = catch_unwind(AssertUnwindSafe(|| notify(clock)));
     ExitCode::SUCCESS
 }
 
 /// Writes a notification. Does nothing if anything is wrong.
-fn notify() -> Option<()> {
+fn notify(clock: &dyn Clock) -> Option<()> {
     // Sessions that Segno started itself are already in its journal.
     if std::env::var_os("SEGNO_SESSION").is_some() {
         return None;
@@ -48,7 +48,7 @@ fn notify() -> Option<()> {
     if !home.is_absolute() {
         return None;
     }
-    notification(agent, &read_event()?)?.write(&home).ok()
+    notification(agent, &read_event(clock)?)?.write(&home).ok()
 }
 
 fn notification(agent: Agent, bytes: &[u8]) -> Option<Notification> {
@@ -62,12 +62,15 @@ fn notification(agent: Agent, bytes: &[u8]) -> Option<Notification> {
 
 /// Reads the event from stdin: to the end, or until it is complete JSON, because some CLI agents
 /// keep the pipe open.
-fn read_event() -> Option<Vec<u8>> {
-    let clock = MachineClock::new();
+fn read_event(clock: &dyn Clock) -> Option<Vec<u8>> {
+    let begun = clock.elapsed();
     let stdin = io::stdin();
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
-        let left = READ_TIMEOUT.checked_sub(clock.elapsed())?.try_into().ok()?;
+        let left = READ_TIMEOUT
+            .checked_sub(clock.elapsed().saturating_sub(begun))?
+            .try_into()
+            .ok()?;
         if poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&left)).ok()? == 0 {
             return None;
         }

@@ -5,18 +5,18 @@
 //! file. [`receipt`] records what was added, so that it can be removed exactly. [`event`] is the
 //! hook itself: it writes a notification to the [`spool`] and nothing else.
 
-pub(crate) mod agent;
-pub(crate) mod entries;
-pub(crate) mod error;
-pub(crate) mod event;
+pub mod agent;
+pub mod entries;
+pub mod error;
+pub mod event;
 mod json_text;
-pub(crate) mod receipt;
-pub(crate) mod settings;
-pub(crate) mod shell;
-pub(crate) mod spool;
+pub mod receipt;
+pub mod settings;
+pub mod shell;
+pub mod spool;
 
-pub(crate) use agent::Agent;
-pub(crate) use error::Error;
+pub use agent::Agent;
+pub use error::Error;
 
 /// The hidden subcommand that runs the hook.
-pub(crate) const HOOK: &str = "__hook";
+pub const HOOK: &str = "__hook";

@@ -7,8 +7,8 @@ use segno_agents::transcript::TranscriptFormat;
 use segno_core::cli_agent::CliAgentKind;
 
 /// A CLI agent that stores transcripts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Agent {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agent {
     /// Claude Code
     Claude,
     /// Codex
@@ -16,10 +16,10 @@ pub(crate) enum Agent {
 }
 
 impl Agent {
-    pub(crate) const ALL: [Self; 2] = [Self::Claude, Self::Codex];
+    pub const ALL: [Self; 2] = [Self::Claude, Self::Codex];
 
     /// The name on the command line.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",
@@ -27,7 +27,7 @@ impl Agent {
     }
 
     /// The name in messages.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
             Self::Codex => "Codex",
@@ -35,11 +35,11 @@ impl Agent {
     }
 
     /// Parses the name of the command line.
-    pub(crate) fn parse(word: &str) -> Option<Self> {
+    pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.word() == word)
     }
 
-    pub(crate) fn program(self) -> CliAgentKind {
+    pub fn program(self) -> CliAgentKind {
         match self {
             Self::Claude => CliAgentKind::ClaudeCode,
             Self::Codex => CliAgentKind::Codex,
@@ -47,7 +47,7 @@ impl Agent {
     }
 
     /// The environment variable with the folder in which the agent stores its data.
-    pub(crate) fn variable(self) -> &'static str {
+    pub fn variable(self) -> &'static str {
         match self {
             Self::Claude => "CLAUDE_CONFIG_DIR",
             Self::Codex => "CODEX_HOME",
@@ -55,7 +55,7 @@ impl Agent {
     }
 
     /// The folder in which the agent stores its data, if the environment defines one.
-    pub(crate) fn root(self) -> Option<PathBuf> {
+    pub fn root(self) -> Option<PathBuf> {
         let set = |name: &str| {
             let value = env::var_os(name).filter(|value| !value.is_empty());
             value.map(PathBuf::from).filter(|path| path.is_absolute())
@@ -68,7 +68,7 @@ impl Agent {
     }
 
     /// The session id, if `path` is where the agent stores a transcript below `root`.
-    pub(crate) fn session<'a>(self, root: &Path, path: &'a Path) -> Option<&'a str> {
+    pub fn session<'a>(self, root: &Path, path: &'a Path) -> Option<&'a str> {
         let native = match self {
             Self::Claude => TranscriptFormat::ClaudeCode,
             Self::Codex => TranscriptFormat::Codex,
@@ -77,7 +77,7 @@ impl Agent {
     }
 
     /// The settings file with the hooks, relative to `root`.
-    pub(crate) fn settings_file(self) -> &'static str {
+    pub fn settings_file(self) -> &'static str {
         match self {
             Self::Claude => "settings.json",
             Self::Codex => "hooks.json",
@@ -87,5 +87,5 @@ impl Agent {
     /// The events that hooks are installed for: the start of a session, because a killed session
     /// reports nothing later; the end of every turn; the end of a session. Not compaction, because
     /// it only appends to the transcript.
-    pub(crate) const EVENTS: [&str; 3] = ["SessionStart", "Stop", "SessionEnd"];
+    pub const EVENTS: [&str; 3] = ["SessionStart", "Stop", "SessionEnd"];
 }

@@ -1,13 +1,13 @@
 //! Quotes and parses shell words.
 
 /// Quotes a text as one shell word. Shells interpret nothing inside single quotes.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Splits a command that consists only of plain and single-quoted words. Returns `None` if a shell
 /// would do more than start it.
-pub(crate) fn words(command: &str) -> Option<Vec<String>> {
+pub fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut rest = command.chars();

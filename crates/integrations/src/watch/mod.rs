@@ -10,7 +10,7 @@ mod lock;
 mod queue;
 mod scan;
 
-pub(crate) use file_events::{Changes, FileEvents};
-pub(crate) use lock::{LockError, WatchLock};
-pub(crate) use queue::{Job, Queue};
-pub(crate) use scan::{Fingerprint, Tree, transcripts_in, tree};
+pub use file_events::{Changes, FileEvents};
+pub use lock::{LockError, WatchLock};
+pub use queue::{Job, Queue};
+pub use scan::{Fingerprint, Tree, transcripts_in, tree};

@@ -18,21 +18,21 @@ const MAX_BYTES: u64 = 8 << 20;
 const TRIES: usize = 10;
 
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// The canonical path: links are followed, so that they stay links.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
 }
 
 /// What to do with the file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     Nothing,
     Write(String),
     Remove,
 }
 
 impl Settings {
-    pub(crate) fn find(path: &Path) -> Result<Self, Error> {
+    pub fn find(path: &Path) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Unusable {
             path: path.to_owned(),
             reason,
@@ -56,13 +56,13 @@ impl Settings {
     }
 
     /// Reads the file. Returns `None` if it does not exist.
-    pub(crate) fn read(&self) -> Result<Option<String>, Error> {
+    pub fn read(&self) -> Result<Option<String>, Error> {
         Ok(self.read_checked()?.map(|(text, _)| text))
     }
 
     /// Changes the file as `decide` returns, and calls `decide` again if another process changed
     /// the file meanwhile. Concurrent callers see each other's changes.
-    pub(crate) fn change(
+    pub fn change(
         &self,
         mut decide: impl FnMut(Option<&str>) -> Result<Change, Error>,
     ) -> Result<(), Error> {

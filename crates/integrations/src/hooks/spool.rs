@@ -27,7 +27,7 @@ const STALE_SECONDS: i64 = 60;
 
 /// A notification: this transcript changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Notification {
+pub struct Notification {
     v: u32,
     agent: String,
     session: String,
@@ -40,20 +40,20 @@ pub(crate) struct Notification {
 /// A claimed notification. It stays on disk until [`Claimed::delete`], so that a killed reader loses
 /// nothing; a newer notification does not replace it.
 #[derive(Debug)]
-pub(crate) struct Claimed {
-    pub(crate) agent: Agent,
-    pub(crate) file: PathBuf,
+pub struct Claimed {
+    pub agent: Agent,
+    pub file: PathBuf,
     spool_file: PathBuf,
 }
 
 /// The spool folder.
-pub(crate) fn folder(home: &Path) -> PathBuf {
+pub fn folder(home: &Path) -> PathBuf {
     home.join("spool")
 }
 
 impl Notification {
     /// Creates a notification, if `file` is where the agent stores the transcript of that session.
-    pub(crate) fn new(agent: Agent, session: &str, root: &Path, file: &Path) -> Option<Self> {
+    pub fn new(agent: Agent, session: &str, root: &Path, file: &Path) -> Option<Self> {
         (agent.session(root, file)? == session).then(|| Self {
             v: 1,
             agent: agent.word().to_owned(),
@@ -65,7 +65,7 @@ impl Notification {
 
     /// Writes the notification into a home folder. Fails if the folder does not exist or others can
     /// write to it.
-    pub(crate) fn write(&self, home: &Path) -> io::Result<()> {
+    pub fn write(&self, home: &Path) -> io::Result<()> {
         let found = home.metadata()?;
         let user = rustix::process::geteuid().as_raw();
         if !found.is_dir() || found.mode() & 0o022 != 0 || (found.uid() != user && user != 0) {
@@ -95,7 +95,7 @@ impl Notification {
 
 impl Claimed {
     /// Deletes the notification after it was processed.
-    pub(crate) fn delete(self) {
+    pub fn delete(self) {
         // If the deletion fails, the notification is processed once more, which is harmless.
         let _ = LocalDisk.remove(&self.spool_file);
     }
@@ -103,7 +103,7 @@ impl Claimed {
 
 /// Which notifications to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClaimMode {
+pub enum ClaimMode {
     /// Only notifications that no process has claimed yet.
     New,
     /// Also notifications that another process claimed and did not finish. The caller must be the
@@ -112,12 +112,7 @@ pub(crate) enum ClaimMode {
 }
 
 /// Claims notifications about the sessions of some agents. `now` is in seconds since 1970.
-pub(crate) fn claim(
-    home: &Path,
-    agents: &[Agent],
-    mode: ClaimMode,
-    now: i64,
-) -> io::Result<Vec<Claimed>> {
+pub fn claim(home: &Path, agents: &[Agent], mode: ClaimMode, now: i64) -> io::Result<Vec<Claimed>> {
     let mut claimed = Vec::new();
     for path in LocalDisk.list(&folder(home))? {
         if claimed.len() == MAX_CLAIMED {

@@ -14,13 +14,13 @@ use segno_store::LocalDisk;
 
 /// The lock of the watcher. The kernel releases it when the process ends, however it ends.
 #[derive(Debug)]
-pub(crate) struct WatchLock {
+pub struct WatchLock {
     _file: File,
 }
 
 /// Why the lock could not be acquired.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LockError {
+pub enum LockError {
     #[error("transcripts are watched already: {0}")]
     HeldBy(String),
     #[error("{} cannot be used: {error}", .path.display())]
@@ -45,7 +45,7 @@ impl Diagnose for LockError {
 }
 
 impl WatchLock {
-    pub(crate) fn acquire(home: &Path, now: Timestamp) -> Result<Self, LockError> {
+    pub fn acquire(home: &Path, now: Timestamp) -> Result<Self, LockError> {
         let path = home.join("watch.lock");
         let unusable = |error: io::Error| LockError::Unusable {
             path: path.clone(),

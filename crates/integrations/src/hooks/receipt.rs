@@ -16,7 +16,7 @@ use super::{Agent, Error};
 const MAX_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Receipt {
+pub struct Receipt {
     v: u32,
     file: PathBuf,
     /// Digest of the file before; `None` if there was no file.
@@ -29,14 +29,14 @@ pub(crate) struct Receipt {
 
 /// The settings file without Segno's hooks.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Original {
+pub enum Original {
     /// There was no file.
     Missing,
     Text(String),
 }
 
 impl Receipt {
-    pub(crate) fn new(file: &Path, before: &Original, filled: &Filled) -> Self {
+    pub fn new(file: &Path, before: &Original, filled: &Filled) -> Self {
         Self {
             v: 1,
             file: file.to_owned(),
@@ -50,13 +50,13 @@ impl Receipt {
     }
 
     /// Reads the receipt of a file, if there is a valid one.
-    pub(crate) fn find(home: &Path, file: &Path) -> Option<Self> {
+    pub fn find(home: &Path, file: &Path) -> Option<Self> {
         let bytes = LocalDisk.read(&receipt_path(home, file), MAX_BYTES).ok()?;
         let receipt: Self = serde_json::from_slice(&bytes).ok()?;
         (receipt.v == 1 && receipt.file == file).then_some(receipt)
     }
 
-    pub(crate) fn store(&self, home: &Path) -> Result<(), Error> {
+    pub fn store(&self, home: &Path) -> Result<(), Error> {
         let path = receipt_path(home, &self.file);
         let draft = path.with_extension(format!("{}.tmp", std::process::id()));
         let folder = home.join(FOLDER);
@@ -70,7 +70,7 @@ impl Receipt {
         })
     }
 
-    pub(crate) fn delete(home: &Path, file: &Path) {
+    pub fn delete(home: &Path, file: &Path) {
         // A receipt that stays is harmless: its digest no longer matches.
         let _ = LocalDisk.remove(&receipt_path(home, file));
     }
@@ -90,7 +90,7 @@ impl Receipt {
 
 /// Returns a settings file without Segno's hooks: the exact original if nothing else changed the
 /// file since, else the file with the hooks removed.
-pub(crate) fn original(
+pub fn original(
     receipt: Option<&Receipt>,
     text: Option<&str>,
     agent: Agent,
@@ -105,7 +105,7 @@ pub(crate) fn original(
 }
 
 /// The folder of receipts in the home folder.
-pub(crate) const FOLDER: &str = "hooks";
+pub const FOLDER: &str = "hooks";
 
 fn receipt_path(home: &Path, file: &Path) -> PathBuf {
     let name = Digest::of(file.as_os_str().as_encoded_bytes()).short();

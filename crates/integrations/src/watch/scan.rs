@@ -12,22 +12,22 @@ use crate::hooks::Agent;
 
 /// The fingerprint of a transcript, from metadata. It differs after every change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
+pub struct Fingerprint {
     file: (u64, u64, i64, i64),
     /// The same for the sub-agent transcripts that belong to it, summed up.
     subagents: (u64, u64, i64),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Transcript {
-    pub(crate) agent: Agent,
-    pub(crate) path: PathBuf,
-    pub(crate) fingerprint: Fingerprint,
+pub struct Transcript {
+    pub agent: Agent,
+    pub path: PathBuf,
+    pub fingerprint: Fingerprint,
 }
 
 impl Fingerprint {
     /// Reads the current fingerprint. Returns `None` if there is no such transcript.
-    pub(crate) fn of(agent: Agent, path: &Path) -> Option<Self> {
+    pub fn of(agent: Agent, path: &Path) -> Option<Self> {
         // Links are not followed: other users must not decide what is read.
         let found = path.symlink_metadata().ok().filter(Metadata::is_file)?;
         let mut subagents = (0, 0, 0);
@@ -48,7 +48,7 @@ impl Fingerprint {
     }
 
     /// The modification time, as seconds and nanoseconds.
-    pub(crate) fn modified_at(&self) -> (i64, i64) {
+    pub fn modified_at(&self) -> (i64, i64) {
         (self.file.2, self.file.3)
     }
 }
@@ -56,13 +56,13 @@ impl Fingerprint {
 /// The folders that contain transcripts, and the folders above them, in which new folders may
 /// appear.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tree {
-    pub(crate) above: Vec<PathBuf>,
-    pub(crate) leaves: Vec<PathBuf>,
+pub struct Tree {
+    pub above: Vec<PathBuf>,
+    pub leaves: Vec<PathBuf>,
 }
 
 /// Finds all folders of an agent. Missing folders are skipped.
-pub(crate) fn tree(agent: Agent, root: &Path) -> Tree {
+pub fn tree(agent: Agent, root: &Path) -> Tree {
     let (first, depth) = match agent {
         Agent::Claude => ("projects", 1),
         Agent::Codex => ("sessions", 3),
@@ -92,7 +92,7 @@ fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Lists the transcripts in one folder.
-pub(crate) fn transcripts_in(agent: Agent, root: &Path, folder: &Path) -> Vec<Transcript> {
+pub fn transcripts_in(agent: Agent, root: &Path, folder: &Path) -> Vec<Transcript> {
     // A missing folder contains none.
     let entries = LocalDisk.list(folder).unwrap_or_default();
     let transcript = |path: PathBuf| {

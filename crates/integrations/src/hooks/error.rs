@@ -7,7 +7,7 @@ use segno_core::error::{Diagnose, Kind};
 use super::Agent;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     #[error("{} has no place for hooks: neither {} nor HOME is an absolute path", .0.name(), .0.variable())]
     NoRoot(Agent),
     #[error("{} cannot be used: {reason}", .path.display())]

@@ -23,25 +23,25 @@ const TIMEOUT_SECONDS: u64 = 5;
 
 /// The command of one of Segno's hooks, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
+pub struct Call {
     /// The `segno` executable.
-    pub(crate) binary: PathBuf,
+    pub binary: PathBuf,
     /// The home folder that notifications are written to. It is part of the command, because the
     /// environment of an agent may be influenced by the folder that it works in.
-    pub(crate) home: PathBuf,
+    pub home: PathBuf,
 }
 
 /// A settings file after Segno's hooks were added.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Filled {
-    pub(crate) text: String,
+pub struct Filled {
+    pub text: String,
     /// The inserted ranges, in order. Removing them restores the original text.
-    pub(crate) added: Vec<Range<usize>>,
+    pub added: Vec<Range<usize>>,
 }
 
 impl Call {
     /// Renders the shell command. Returns `None` if a path is not UTF-8.
-    pub(crate) fn command(&self, agent: Agent) -> Option<String> {
+    pub fn command(&self, agent: Agent) -> Option<String> {
         let binary = shell::quoted(self.binary.to_str()?);
         let home = shell::quoted(self.home.to_str()?);
         Some(format!(
@@ -64,7 +64,7 @@ impl Call {
 }
 
 /// Finds Segno's hooks. Returns the event and the command of each.
-pub(crate) fn find(text: &str, agent: Agent) -> Result<Vec<(String, Call)>, String> {
+pub fn find(text: &str, agent: Agent) -> Result<Vec<(String, Call)>, String> {
     let document = standard(text)?;
     let mut found = Vec::new();
     for event in events(&document.root)? {
@@ -77,7 +77,7 @@ pub(crate) fn find(text: &str, agent: Agent) -> Result<Vec<(String, Call)>, Stri
 }
 
 /// Adds Segno's hooks to all events.
-pub(crate) fn add(text: &str, command: &str) -> Result<Filled, String> {
+pub fn add(text: &str, command: &str) -> Result<Filled, String> {
     let mut filled = Filled {
         text: text.to_owned(),
         added: Vec::new(),
@@ -107,7 +107,7 @@ pub(crate) fn add(text: &str, command: &str) -> Result<Filled, String> {
 }
 
 /// Removes Segno's hooks, and containers that become empty.
-pub(crate) fn remove(text: &str, agent: Agent) -> Result<String, String> {
+pub fn remove(text: &str, agent: Agent) -> Result<String, String> {
     let mut text = text.to_owned();
     while let Some(cuts) = first_cuts(&text, agent)? {
         text = remove_ranges(&text, &cuts).expect("the ranges are of this text");
@@ -116,7 +116,7 @@ pub(crate) fn remove(text: &str, agent: Agent) -> Result<String, String> {
 }
 
 /// Removes the inserted ranges from the text.
-pub(crate) fn remove_ranges(text: &str, added: &[Range<usize>]) -> Option<String> {
+pub fn remove_ranges(text: &str, added: &[Range<usize>]) -> Option<String> {
     let mut text = text.to_owned();
     for range in added.iter().rev() {
         text.get(range.clone())?;
@@ -357,7 +357,7 @@ fn margin(text: &str, at: usize) -> Option<&str> {
 }
 
 /// Whether the executable exists and can be executed.
-pub(crate) fn is_executable(binary: &Path) -> bool {
+pub fn is_executable(binary: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     let found = binary.metadata();
     found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
