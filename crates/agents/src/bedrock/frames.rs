@@ -1,6 +1,8 @@
 //! Binary event streams (`application/vnd.amazon.eventstream`): frames with headers, a payload and
 //! two checksums. Nothing of a frame is used before both checksums match.
 
+use crc32fast::hash as checksum;
+
 /// The longest frame that the format allows.
 const LONGEST: usize = 24 << 20;
 
@@ -137,33 +139,6 @@ fn number(bytes: &[u8]) -> u32 {
 
 fn size(bytes: &[u8]) -> usize {
     usize::try_from(number(bytes)).unwrap_or(usize::MAX)
-}
-
-fn checksum(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = table();
-    !bytes.iter().fold(!0, |sum, byte| {
-        TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)] ^ sum >> 8
-    })
-}
-
-const fn table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let (mut index, mut number) = (0, 0);
-    while index < table.len() {
-        let (mut value, mut bit) = (number, 0);
-        while bit < 8 {
-            value = if value & 1 == 1 {
-                0xEDB8_8320 ^ value >> 1
-            } else {
-                value >> 1
-            };
-            bit += 1;
-        }
-        table[index] = value;
-        index += 1;
-        number += 1;
-    }
-    table
 }
 
 #[cfg(test)]
