@@ -98,6 +98,8 @@ pub trait Driver: Send + Sync {
 pub struct Error {
     pub kind: ErrorKind,
     pub message: String,
+    /// What the user can do about it, if more than the kind says.
+    pub hint: Option<&'static str>,
 }
 
 /// The kind of a failure. It decides whether another attempt makes sense.
@@ -109,8 +111,10 @@ pub enum ErrorKind {
     Auth,
     /// The conversation no longer fits into the model's context window.
     ContextFull,
-    /// The executable, the model or the native session does not exist.
+    /// The model or the native session does not exist, or the program cannot be executed.
     NotFound,
+    /// The agent's program does not exist.
+    NoProgram,
     /// The request itself is invalid.
     Invalid,
     Network,
@@ -129,7 +133,7 @@ impl ErrorKind {
             ErrorKind::RateLimited(_) => "rate_limited",
             ErrorKind::Auth => "auth",
             ErrorKind::ContextFull => "context_full",
-            ErrorKind::NotFound => "not_found",
+            ErrorKind::NotFound | ErrorKind::NoProgram => "not_found",
             ErrorKind::Invalid => "invalid",
             ErrorKind::Network => "network",
             ErrorKind::Server => "server",
@@ -146,9 +150,11 @@ impl ErrorKind {
             | ErrorKind::Server
             | ErrorKind::Crashed
             | ErrorKind::Timeout => true,
-            ErrorKind::Auth | ErrorKind::ContextFull | ErrorKind::NotFound | ErrorKind::Invalid => {
-                false
-            }
+            ErrorKind::Auth
+            | ErrorKind::ContextFull
+            | ErrorKind::NotFound
+            | ErrorKind::NoProgram
+            | ErrorKind::Invalid => false,
         }
     }
 
@@ -156,7 +162,7 @@ impl ErrorKind {
     pub const fn diagnostic_kind(self) -> DiagnosticKind {
         match self {
             ErrorKind::Auth => DiagnosticKind::Forbidden,
-            ErrorKind::NotFound => DiagnosticKind::NotFound,
+            ErrorKind::NotFound | ErrorKind::NoProgram => DiagnosticKind::NotFound,
             ErrorKind::Invalid | ErrorKind::ContextFull => DiagnosticKind::Invalid,
             _ => DiagnosticKind::Unavailable,
         }
@@ -168,6 +174,15 @@ impl Error {
         Self {
             kind,
             message: message.into(),
+            hint: None,
+        }
+    }
+
+    #[must_use]
+    pub fn with_hint(self, hint: &'static str) -> Self {
+        Self {
+            hint: Some(hint),
+            ..self
         }
     }
 }

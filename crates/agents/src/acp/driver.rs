@@ -241,6 +241,9 @@ async fn load_session(
 
 impl From<AcpError> for Error {
     fn from(error: AcpError) -> Self {
+        if let (ErrorKind::NoProgram, Some(hint)) = (error.kind, error.hint) {
+            return Error::new(error.kind, error.reason).with_hint(hint);
+        }
         // The error of the model's provider is only in the text.
         let kind = match error.code {
             Some(-32603) => kind_of_message(&error.reason).unwrap_or(error.kind),

@@ -24,6 +24,7 @@ const MAX_NOISE: usize = 1000;
 const MAX_BACKLOG: usize = 32 << 20;
 
 const BY_HAND: &str = "run its command by hand to see its output";
+const MISSING: &str = "install it, or correct the `command` of the spec";
 const INSTALLED: &str = "check that the program is installed and on PATH";
 
 pub(super) struct Transport {
@@ -189,6 +190,9 @@ impl Transport {
             words => format!("{reason}: {words}"),
         };
         let (kind, mut reason, hint) = match failure {
+            Failure::Ended if ending.kind == ErrorKind::NoProgram => {
+                (ending.kind, ending.describe(), MISSING)
+            }
             Failure::Ended if ending.kind == ErrorKind::NotFound => {
                 (ending.kind, ending.describe(), INSTALLED)
             }

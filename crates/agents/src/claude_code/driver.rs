@@ -20,6 +20,9 @@ use crate::service::SegnoMcpServer;
 use crate::transcript::TranscriptFormat;
 use crate::transcript_files::{self, LocalTranscripts};
 
+/// What the user can do if there is no such program.
+const IF_MISSING: &str = "npm install -g @anthropic-ai/claude-code, or set `[claude-code] program`";
+
 /// The system prompt is passed as an argument, and arguments cannot be longer.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
 
@@ -106,6 +109,7 @@ impl ClaudeCode {
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),
             input: &[above, between, request.input],
+            if_missing: IF_MISSING,
         };
         let (ConversationMode::Start { id } | ConversationMode::Resume { id }) = way;
         let window = Window {

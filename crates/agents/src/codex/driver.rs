@@ -21,6 +21,9 @@ use crate::reset::with_retry_delay;
 use crate::transcript::TranscriptFormat;
 use crate::transcript_files::{self, LocalTranscripts};
 
+/// What the user can do if there is no such program.
+const IF_MISSING: &str = "npm install -g @openai/codex, or set `[codex] program`";
+
 /// Runs Codex as a CLI agent.
 pub struct Codex {
     setup: Setup,
@@ -98,6 +101,7 @@ impl Codex {
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),
             input: &[above, between, request.input],
+            if_missing: IF_MISSING,
         };
         let info = ThreadInfo {
             expected,

@@ -42,6 +42,8 @@ pub(crate) struct ChildProcess<'a> {
     pub(crate) variables: &'a [(&'a str, &'a OsStr)],
     /// Written to its stdin, piece by piece.
     pub(crate) input: &'a [&'a str],
+    /// What the user can do if there is no such program.
+    pub(crate) if_missing: &'static str,
 }
 
 pub(crate) struct ChildExit {
@@ -165,21 +167,24 @@ impl ChildProcess<'_> {
 
     fn failure(&self, status: &Status, stderr_tail: &str) -> Error {
         let name = self.name();
-        let (kind, what) = describe_status(status);
+        let (kind, what) = describe_status(&name, status);
         let message = match stderr_tail {
             "" => format!("`{name}` {what}"),
             stderr_tail => format!("`{name}` {what}: {stderr_tail}"),
         };
-        Error::new(kind, message)
+        match kind {
+            ErrorKind::NoProgram => Error::new(kind, message).with_hint(self.if_missing),
+            _ => Error::new(kind, message),
+        }
     }
 }
 
-/// The error kind and description of an exit status.
-pub(crate) fn describe_status(status: &Status) -> (ErrorKind, String) {
+/// The error kind and description of a program's exit status.
+pub(crate) fn describe_status(name: &str, status: &Status) -> (ErrorKind, String) {
     match status {
         Status::Exited(code) => (ErrorKind::Crashed, format!("exited with code {code}")),
         Status::Signaled(signal) => (ErrorKind::Crashed, format!("was killed by signal {signal}")),
-        Status::NotStarted { errno } => not_started(*errno),
+        Status::NotStarted { errno } => not_started(name, *errno),
         Status::Left(count) => (
             ErrorKind::Crashed,
             format!("ended, but {count} of its processes could not be killed"),
@@ -191,12 +196,16 @@ pub(crate) fn describe_status(status: &Status) -> (ErrorKind, String) {
     }
 }
 
-fn not_started(errno: i32) -> (ErrorKind, String) {
+fn not_started(name: &str, errno: i32) -> (ErrorKind, String) {
     use rustix::io::Errno;
 
     let kind = match Errno::from_raw_os_error(errno) {
-        Errno::NOENT
-        | Errno::NOTDIR
+        Errno::NOENT if name.contains('/') => {
+            let what = "was not found, or the interpreter in its first line was not";
+            return (ErrorKind::NoProgram, what.to_owned());
+        }
+        Errno::NOENT => return (ErrorKind::NoProgram, "was not found on PATH".to_owned()),
+        Errno::NOTDIR
         | Errno::ACCESS
         | Errno::PERM
         | Errno::NOEXEC

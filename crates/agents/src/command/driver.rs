@@ -10,6 +10,9 @@ use segno_core::usage::Usage;
 use super::child_process::{ChildProcess, Inherit, Launch};
 use super::output;
 
+/// What the user can do if there is no such program.
+const IF_MISSING: &str = "install it, or correct the `command` of the spec";
+
 /// The default limit of an answer, in bytes.
 const LIMIT: usize = 16 << 20;
 
@@ -66,6 +69,7 @@ impl Command {
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),
             input: &[request.system, between, request.input],
+            if_missing: IF_MISSING,
         };
         let mut answer = output::Answer::new(&self.argv[0], self.limit, listener);
         // The engine enforces the timeout by dropping the future.

@@ -140,7 +140,7 @@ async fn wait_for_exit(
         let line = output::read_message(control).await;
         match Status::from_line(&line) {
             Some(left @ Status::Left(_)) => {
-                Err(lost(format!("`{name}` {}", describe_status(&left).1)))
+                Err(lost(format!("`{name}` {}", describe_status(name, &left).1)))
             }
             Some(status) => Ok(status),
             None => Err(lost(format!("the process guard of `{name}` was killed"))),
@@ -149,7 +149,7 @@ async fn wait_for_exit(
     let ended = tokio::try_join!(status_line, async { Ok(output::read_tail(stderr).await) });
     let _ = guard.wait().await;
     ended.map_or_else(std::convert::identity, |(status, errors)| {
-        let (kind, how) = describe_status(&status);
+        let (kind, how) = describe_status(name, &status);
         ProcessExit {
             kind,
             how: format!("`{name}` {how}"),

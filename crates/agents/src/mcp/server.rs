@@ -253,7 +253,9 @@ impl HandshakeError {
                 ConnectError::new(Kind::Unavailable, with_stderr(late, &ending.stderr_tail))
                     .hint(hint)
             }
-            HandshakeError::Closed(_) if ending.kind == ErrorKind::NotFound => {
+            HandshakeError::Closed(_)
+                if matches!(ending.kind, ErrorKind::NotFound | ErrorKind::NoProgram) =>
+            {
                 let hint = "check that the program is installed and on PATH";
                 ConnectError::new(Kind::NotFound, ending.describe()).hint(hint)
             }

@@ -55,6 +55,7 @@ async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
             ("LANG", OsStr::new("C.UTF-8")),
         ],
         input: &[text(input, "code")],
+        if_missing: "install Python 3",
     };
     let stop = async {
         context.deps.clock.sleep(Duration::from_secs(seconds)).await;

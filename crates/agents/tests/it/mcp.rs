@@ -592,7 +592,7 @@ fn unusable_server_is_named_with_the_reason() {
         (
             missing,
             Kind::NotFound,
-            "`/nowhere/at-all` cannot be started: No such file",
+            "`/nowhere/at-all` was not found",
             "installed",
         ),
         (homeless, Kind::Invalid, "/nowhere is not a folder", ""),

@@ -1,6 +1,7 @@
 //! Maps each error to its kind, which decides the exit code, and to the code of its documentation
 //! page.
 
+use segno_core::agent::ErrorKind;
 use segno_core::error::{Diagnose, Kind};
 
 use super::{Error, hint};
@@ -122,6 +123,7 @@ impl Diagnose for Error {
             Error::McpServerFailed { .. } => "A0104",
             Error::NoPrice { .. } => "A0105",
             Error::ServiceBlocked { .. } => "A0106",
+            Error::Step { error, .. } if error.kind == ErrorKind::NoProgram => "A0107",
             Error::Step { .. } | Error::ConcurrentStepFailed => "R0101",
             Error::Stopped { .. } => "R0102",
             Error::UnknownOutcome { .. } => "R0103",

@@ -84,6 +84,10 @@ pub(super) fn hint_for(error: &Error) -> Option<String> {
                 }
                 Relation::Diverged => return None,
             },
+            Error::Step { name, error, .. } if error.hint.is_some() => {
+                let hint = error.hint.unwrap_or_default();
+                format!("{hint}; then `segno resume {name}`")
+            }
             Error::Step { name, error, .. } if !error.kind.is_transient() => {
                 format!(
                     "fix the cause, then `segno resume {name}`: finished steps do not run again"

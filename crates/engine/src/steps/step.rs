@@ -259,7 +259,7 @@ impl Runner {
             path: step.path.clone(),
             agent: step.agent.to_owned(),
             attempts,
-            error: Box::new(agent::Error::new(error.kind, message)),
+            error: Box::new(agent::Error { message, ..*error }),
         }
     }
 

@@ -49,10 +49,10 @@ fn missing_program_is_named() {
         let error = agent.initialize().await.unwrap_err();
         assert_error(
             &error,
-            ErrorKind::NotFound,
-            &["`no-such-agent`", "cannot be started"],
+            ErrorKind::NoProgram,
+            &["`no-such-agent`", "was not found on PATH"],
         );
-        let hint = Some("check that the program is installed and on PATH");
+        let hint = Some("install it, or correct the `command` of the spec");
         assert_eq!(error.hint(), hint);
         let error = open(&[], fixture.folder()).await.err().unwrap();
         assert_error(&error, ErrorKind::Invalid, &["it has no command"]);

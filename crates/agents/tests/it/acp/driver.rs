@@ -208,7 +208,7 @@ fn missing_answers_map_to_error_kinds() {
     let lines = EventLog::default();
     let asked = acp.ask(fixture.request(), BEGIN, &lines);
     let error = runtime().block_on(asked).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    assert_eq!(error.kind, ErrorKind::NoProgram, "{error}");
 }
 
 #[test]

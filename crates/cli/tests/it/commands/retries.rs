@@ -1,5 +1,7 @@
 //! Steps that fail and are retried.
 
+use segno_testkit::sandbox::{chain_spec, run_to_end};
+
 use crate::commands::{edit, fix_answers, of_kind, scripted, shown, until_gone};
 use crate::sandbox;
 
@@ -102,11 +104,55 @@ fn agent_that_times_out_is_killed() {
 }
 
 #[test]
-fn an_agent_that_cannot_be_started_is_named() {
+fn missing_program_is_named_with_a_hint() {
+    let correct = "hint: install it, or correct the `command` of the spec; then";
+    for (runtime, message, hint) in [
+        (
+            "provider: claude-code",
+            "`claude` was not found on PATH",
+            "hint: npm install -g @anthropic-ai/claude-code, or set `[claude-code] program`; then",
+        ),
+        (
+            "provider: codex",
+            "`codex` was not found on PATH",
+            "hint: npm install -g @openai/codex, or set `[codex] program`; then",
+        ),
+        (
+            "provider: acp, command: [no-such-agent]",
+            "`no-such-agent` was not found on PATH",
+            correct,
+        ),
+        (
+            "provider: command, command: [no-such-agent]",
+            "`no-such-agent` was not found on PATH",
+            correct,
+        ),
+        (
+            "provider: command, command: [./nobody.sh]",
+            "/nobody.sh` was not found",
+            correct,
+        ),
+    ] {
+        let sandbox = sandbox();
+        sandbox.write("chain.yaml", &chain_spec(&format!("{{{runtime}}}"), 1));
+        let mut command = sandbox.command(&["run", "chain.yaml"]);
+        command.env("PATH", "/nowhere");
+        let output = run_to_end(command).refused(10, &[message, "[A0107]", hint]);
+        assert!(!output.stderr.contains("os error"), "{output:?}");
+        assert!(output.stderr.contains("after 1 attempt:"), "{output:?}");
+    }
+    // A file without its interpreter, and one that may not be executed.
     let sandbox = sandbox();
     sandbox.command_chain(1, "");
-    edit(&sandbox, "./agent.sh", "./nobody.sh");
-    sandbox
-        .segno(&["run", "chain.yaml"])
-        .refused(10, &["nobody.sh", "cannot be started", "No such file"]);
+    sandbox.write_script("agent.sh", "#!/nowhere/sh\n");
+    let refused = |words: &[&str]| drop(sandbox.segno(&["run", "chain.yaml"]).refused(10, words));
+    refused(&[
+        "/agent.sh` was not found, or the interpreter in its first line",
+        "[A0107]",
+    ]);
+    sandbox.write(
+        "chain.yaml",
+        &sandbox.read("chain.yaml").replace("./agent.sh", "/"),
+    );
+    refused(&["cannot be started: Permission denied", "[R0101]"]);
 }
