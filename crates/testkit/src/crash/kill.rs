@@ -61,7 +61,7 @@ pub enum Home {
 /// Which calls are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tracee {
-    /// The main thread: everything but the database's writes happens on it.
+    /// The main thread, which also writes to the database.
     Main,
     /// All threads and processes below segno; the first one to reach the count is killed.
     Any,
