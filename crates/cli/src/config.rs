@@ -13,7 +13,7 @@ use std::time::Duration;
 use segno_agents::NetworkPolicy;
 use segno_agents::program::Permissions;
 use segno_core::cli_agent::CliAgentKind;
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::ports::Disk;
 use segno_core::snapshot::Rules;
 use segno_core::usage::Price;
@@ -157,20 +157,13 @@ pub(crate) enum Error {
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
-        Kind::Invalid
-    }
-
-    fn code(&self) -> &'static str {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Error::NoHome | Error::RelativeHome(_) => "C0101",
-            Error::Unusable { .. } => "C0102",
+            Self::NoHome | Self::RelativeHome(_) => {
+                Diagnosis::new(Kind::Invalid, "C0101").hint("`export SEGNO_HOME=/some/folder`")
+            }
+            Self::Unusable { .. } => Diagnosis::new(Kind::Invalid, "C0102"),
         }
-    }
-
-    fn hint(&self) -> Option<String> {
-        matches!(self, Error::NoHome | Error::RelativeHome(_))
-            .then(|| "`export SEGNO_HOME=/some/folder`".into())
     }
 }
 

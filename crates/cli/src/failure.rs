@@ -1,9 +1,7 @@
 //! Errors as users see them, and the exit code of each.
 
-use segno_core::error::{Diagnose, Kind};
-use segno_core::session::Status;
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_secrets::redact::Redactor;
-use segno_sessions::chat;
 use serde_json::json;
 
 use crate::output::{json_line, stderr_line, text};
@@ -25,22 +23,6 @@ impl std::fmt::Display for Failure {
 }
 
 impl Failure {
-    fn from_diagnose(error: &dyn Diagnose, exit: u8) -> Self {
-        let mut causes = Vec::new();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            causes.push(cause.to_string());
-            source = cause.source();
-        }
-        Self {
-            message: error.to_string(),
-            causes,
-            hint: error.hint(),
-            code: error.code(),
-            exit,
-        }
-    }
-
     /// A usage error: the command was called wrongly.
     pub(crate) fn usage(message: impl Into<String>, hint: Option<String>) -> Self {
         Self {
@@ -48,7 +30,7 @@ impl Failure {
             causes: Vec::new(),
             hint,
             code: "C0103",
-            exit: 2,
+            exit: exit_code(Kind::Invalid),
         }
     }
 
@@ -59,7 +41,7 @@ impl Failure {
             causes: Vec::new(),
             hint: None,
             code: "C0104",
-            exit: 70,
+            exit: exit_code(Kind::Internal),
         }
     }
 
@@ -71,7 +53,7 @@ impl Failure {
             causes: Vec::new(),
             hint: None,
             code: "C0105",
-            exit: 12,
+            exit: exit_code(Kind::Unavailable),
         }
     }
 
@@ -82,7 +64,7 @@ impl Failure {
             causes: Vec::new(),
             hint,
             code: "F0205",
-            exit: 12,
+            exit: exit_code(Kind::Unavailable),
         }
     }
 
@@ -104,7 +86,7 @@ impl Failure {
             causes: Vec::new(),
             hint: None,
             code: "J0105",
-            exit: 23,
+            exit: exit_code(Kind::FailedVerification),
         }
     }
 
@@ -156,145 +138,41 @@ impl Failure {
     }
 }
 
-impl From<segno_engine::Error> for Failure {
-    fn from(error: segno_engine::Error) -> Self {
-        use segno_engine::Error as E;
-        let exit = match &error {
-            E::Store(error) => return Self::from(error.clone()),
-            E::Chat(error) => return Self::from(error),
-            E::Spec { .. } if error.code() == "W0102" => 18,
-            E::Spec { .. } | E::Variables { .. } | E::InvalidPlan { .. } => 3,
-            E::Worktree(error) => match error.kind() {
-                Kind::Invalid => 2,
-                Kind::Conflict => 17,
-                _ => 12,
-            },
-            E::NoSuchSession { .. }
-            | E::Ambiguous { .. }
-            | E::NothingToResume { .. }
-            | E::NoSessionInFolder { .. }
-            | E::NoRunningSession { .. }
-            | E::NotRunning { .. }
-            | E::SessionEnded { .. }
-            | E::DeleteWhileRunning { .. }
-            | E::InTrash { .. }
-            | E::NotInTrash { .. }
-            | E::SessionExists { .. }
-            | E::NoSuchStep { .. }
-            | E::NoSuchCheckpoint { .. }
-            | E::NotInRemote { .. }
-            | E::AmbiguousCheckpoint { .. }
-            | E::RestoreWhileRunning { .. }
-            | E::CheckpointOfOtherSession { .. }
-            | E::FolderTaken { .. }
-            | E::InvalidJournal { .. }
-            | E::InvalidStoredSpec { .. } => 17,
-            E::InvalidSessionFile { .. } | E::InvalidCheckpointFolder { .. } => 23,
-            E::Snapshot(error) => match error.kind() {
-                Kind::NotFound | Kind::Conflict => 17,
-                Kind::Damaged => 23,
-                Kind::Internal => 70,
-                _ => 12,
-            },
-            E::Remote(error) => match error.kind() {
-                Kind::NotFound => 17,
-                Kind::Damaged => 23,
-                Kind::Invalid => 2,
-                Kind::Internal => 70,
-                _ => 12,
-            },
-            E::LeaseHeld { .. } => 21,
-            E::Stopped {
-                status: Status::Paused,
-                ..
-            } => 130,
-            E::Stopped {
-                status: Status::Interrupted,
-                ..
-            } => 143,
-            E::Template { .. }
-            | E::Step { .. }
-            | E::ConcurrentStepFailed
-            | E::UnusableAnswer { .. }
-            | E::InvalidInput { .. }
-            | E::BelowScore { .. }
-            | E::TooManyVisits { .. }
-            | E::AnswerTimeout { .. }
-            | E::Stopped { .. } => 10,
-            E::UntrustedTarget { .. }
-            | E::InvalidAnswer { .. }
-            | E::NoOpenQuestion { .. }
-            | E::AmbiguousQuestion { .. }
-            | E::NoRemote
-            | E::NoKey { .. }
-            | E::NoSecret { .. }
-            | E::McpServerFailed { .. }
-            | E::ServiceBlocked { .. }
-            | E::ClientUnavailable { .. }
-            | E::NoSuchAgent { .. }
-            | E::OptionWithoutEffect { .. }
-            | E::NoSuchNote { .. }
-            | E::NoteNotEditable { .. }
-            | E::InvalidNote { .. }
-            | E::ResumeContextTooLong { .. }
-            | E::InvalidFolder { .. }
-            | E::WorkspaceMissing { .. } => 2,
-            E::UnknownOutcome { .. } | E::WaitingForHuman { .. } => 19,
-            E::NoPrice { .. } => 18,
-            E::Budget { .. } | E::ContextFull { .. } | E::Suspended { .. } => 20,
-            E::SpecChanged { .. } | E::WorkspaceDrifted { .. } => 22,
-            E::DiskFull { .. }
-            | E::Unreadable { .. }
-            | E::ArtifactExists { .. }
-            | E::ExportFailed { .. }
-            | E::WriteFailed { .. }
-            | E::Artifact { .. } => 12,
-        };
-        Self::from_diagnose(&error, exit)
+impl<E: Diagnose + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut causes = Vec::new();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            causes.push(cause.to_string());
+            source = cause.source();
+        }
+        let Diagnosis { kind, code, hint } = error.diagnosis();
+        Self {
+            message: error.to_string(),
+            causes,
+            hint,
+            code,
+            exit: exit_code(kind),
+        }
     }
 }
 
-impl From<&chat::Error> for Failure {
-    fn from(error: &chat::Error) -> Self {
-        let exit = match error {
-            chat::Error::NotAChat { .. } | chat::Error::NoChatHere { .. } => 17,
-            _ => 2,
-        };
-        Self::from_diagnose(error, exit)
-    }
-}
-
-impl From<segno_core::store::Error> for Failure {
-    fn from(error: segno_core::store::Error) -> Self {
-        let exit = match error.kind() {
-            Kind::NotFound | Kind::Damaged => 17,
-            Kind::Conflict if matches!(error.code(), "S0102" | "S0113") => 17,
-            Kind::Conflict | Kind::Fenced => 21,
-            Kind::Internal => 70,
-            Kind::Unavailable | Kind::Invalid | Kind::Forbidden => 12,
-        };
-        Self::from_diagnose(&error, exit)
-    }
-}
-
-impl From<crate::config::Error> for Failure {
-    fn from(error: crate::config::Error) -> Self {
-        Self::from_diagnose(&error, 2)
-    }
-}
-
-impl From<segno_integrations::hooks::Error> for Failure {
-    fn from(error: segno_integrations::hooks::Error) -> Self {
-        let exit = match error.kind() {
-            Kind::Invalid => 2,
-            _ => 12,
-        };
-        Self::from_diagnose(&error, exit)
-    }
-}
-
-impl From<segno_integrations::watch::LockError> for Failure {
-    fn from(error: segno_integrations::watch::LockError) -> Self {
-        Self::from_diagnose(&error, 21)
+/// The exit code of a kind of error, as the README documents it.
+const fn exit_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Invalid => 2,
+        Kind::InvalidSpec => 3,
+        Kind::RunFailed => 10,
+        Kind::Unavailable | Kind::Unusable | Kind::Forbidden => 12,
+        Kind::NotFound | Kind::Conflict | Kind::Damaged => 17,
+        Kind::Unsupported => 18,
+        Kind::NeedsUser => 19,
+        Kind::LimitReached => 20,
+        Kind::Locked | Kind::Fenced => 21,
+        Kind::Changed => 22,
+        Kind::FailedVerification => 23,
+        Kind::Internal => 70,
+        Kind::Paused => 130,
+        Kind::Interrupted => 143,
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::conversation::ConversationItem;
 use crate::digest::Digest;
-use crate::error::Kind as DiagnosticKind;
 use crate::id::{Run, SessionId};
 use crate::ports::Boxed;
 use crate::step::Path;
@@ -155,16 +154,6 @@ impl ErrorKind {
             | ErrorKind::NotFound
             | ErrorKind::NoProgram
             | ErrorKind::Invalid => false,
-        }
-    }
-
-    /// The matching [`crate::error::Kind`].
-    pub const fn diagnostic_kind(self) -> DiagnosticKind {
-        match self {
-            ErrorKind::Auth => DiagnosticKind::Forbidden,
-            ErrorKind::NotFound | ErrorKind::NoProgram => DiagnosticKind::NotFound,
-            ErrorKind::Invalid | ErrorKind::ContextFull => DiagnosticKind::Invalid,
-            _ => DiagnosticKind::Unavailable,
         }
     }
 }

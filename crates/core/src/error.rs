@@ -1,37 +1,96 @@
-//! The trait that every error type of Segno implements.
+//! What every error of Segno says about itself.
 //!
-//! Each library returns its own small enum. All of them implement [`Diagnose`], so that retry, exit code
-//! and (later) HTTP status follow from the error's kind and no caller ever parses a message.
+//! Each module returns its own small enum. All of them implement [`Diagnose`]: the [`Kind`] alone
+//! decides retry, exit code and (later) HTTP status, and no caller ever parses a message.
 
-/// The class of an error. The set is small on purpose: the kind decides what a caller does next.
+/// The class of an error: what a caller does next. Every kind has one exit code; the command line
+/// has the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The named object does not exist.
     NotFound,
-    /// Another process holds the object, or its state does not allow the operation.
+    /// The object's state does not allow the operation, its name or folder is taken, or several
+    /// objects match.
     Conflict,
+    /// Another process holds the lease or the lock.
+    Locked,
     /// A newer run was granted; this writer must stop permanently.
     Fenced,
     /// A retry may succeed: busy, disk full, unreachable.
     Unavailable,
-    /// Stored data is not what was written.
+    /// A file, folder or store cannot be used as it is; a retry does not help.
+    Unusable,
+    /// A session's stored data is not what was written.
     Damaged,
-    /// The input cannot be used; repeating the call will not help.
+    /// A snapshot, an object of a remote or an imported file fails its verification.
+    FailedVerification,
+    /// The request, the settings or the environment cannot be used; repeating the call will not
+    /// help.
     Invalid,
+    /// The spec, its inputs or the plan are invalid.
+    InvalidSpec,
+    /// The spec asks for something that this version does not support.
+    Unsupported,
     Forbidden,
+    /// The run failed or was cancelled.
+    RunFailed,
+    /// A user must answer a question or make a decision.
+    NeedsUser,
+    /// A budget, an agent's context window or a provider's rate limit is used up.
+    LimitReached,
+    /// The spec or the workspace was changed, and the policy is to refuse.
+    Changed,
+    /// The run was paused on request; it can be resumed.
+    Paused,
+    /// The run was stopped by a signal; it can be resumed.
+    Interrupted,
     /// A bug in Segno.
     Internal,
 }
 
+/// What a user can know about an error besides its message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis {
+    pub kind: Kind,
+    /// The code under which `docs/errors/` explains it.
+    pub code: &'static str,
+    /// A suggestion that the user can follow, preferably a command to type.
+    pub hint: Option<String>,
+}
+
+impl Diagnosis {
+    /// A diagnosis without a hint.
+    pub const fn new(kind: Kind, code: &'static str) -> Self {
+        Self {
+            kind,
+            code,
+            hint: None,
+        }
+    }
+
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
 /// An error that a user can act on.
 pub trait Diagnose: std::error::Error {
-    fn kind(&self) -> Kind;
+    /// The kind, the code and the hint. An error that wraps another one returns the other's.
+    fn diagnosis(&self) -> Diagnosis;
 
-    /// The code under which `docs/errors/` explains it.
-    fn code(&self) -> &'static str;
+    fn kind(&self) -> Kind {
+        self.diagnosis().kind
+    }
 
-    /// A suggestion that the user can follow, preferably a command to type; `None` if there is none.
+    fn code(&self) -> &'static str {
+        self.diagnosis().code
+    }
+
     fn hint(&self) -> Option<String> {
-        None
+        self.diagnosis().hint
     }
 }

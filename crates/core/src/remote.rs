@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::error::{Diagnose, Kind};
+use crate::error::{Diagnose, Diagnosis, Kind};
 use crate::ports::Boxed;
 use crate::time::Timestamp;
 
@@ -107,47 +107,30 @@ pub enum Error {
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Error::Unavailable { .. } | Error::File { .. } => Kind::Unavailable,
-            Error::Denied { .. } => Kind::Forbidden,
-            Error::NoSuchRemote { .. } | Error::Missing { .. } => Kind::NotFound,
-            Error::Damaged { .. } => Kind::Damaged,
-            Error::Url { .. } => Kind::Invalid,
-            Error::Name(_) => Kind::Internal,
-        }
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Error::Unavailable { .. } => "K0301",
-            Error::Denied { .. } => "K0302",
-            Error::NoSuchRemote { .. } => "K0303",
-            Error::Missing { .. } => "K0304",
-            Error::Damaged { .. } => "K0305",
-            Error::Url { .. } => "K0306",
-            Error::Name(_) => "K0307",
-            Error::File { .. } => "K0308",
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        match self {
-            Error::Unavailable { .. } => {
-                Some("the local checkpoints are intact; push them later with `segno checkpoint push --all`".into())
+            Self::Unavailable { .. } => Diagnosis::new(Kind::Unavailable, "K0301").hint(
+                "the local checkpoints are intact; push them later with `segno checkpoint push --all`",
+            ),
+            Self::Denied { place, .. } if place.starts_with("s3:") => {
+                Diagnosis::new(Kind::Forbidden, "K0302").hint(
+                    "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and the permissions of the key",
+                )
             }
-            Error::Denied { place, .. } if place.starts_with("s3:") => Some(
-                "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and the permissions of the key"
-                    .into(),
+            Self::Denied { .. } => Diagnosis::new(Kind::Forbidden, "K0302"),
+            Self::NoSuchRemote { place } => {
+                Diagnosis::new(Kind::NotFound, "K0303").hint(match place.strip_prefix("file://") {
+                    Some(folder) => format!("create it with `mkdir -m 700 {folder}`, or mount it"),
+                    None => "create the bucket, or correct `remote.url` in config.toml".into(),
+                })
+            }
+            Self::Missing { .. } => Diagnosis::new(Kind::NotFound, "K0304"),
+            Self::Damaged { .. } => Diagnosis::new(Kind::FailedVerification, "K0305"),
+            Self::Url { .. } => Diagnosis::new(Kind::Invalid, "K0306").hint(
+                "set `remote.url` in config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`",
             ),
-            Error::NoSuchRemote { place } => Some(match place.strip_prefix("file://") {
-                Some(folder) => format!("create it with `mkdir -m 700 {folder}`, or mount it"),
-                None => "create the bucket, or correct `remote.url` in config.toml".into(),
-            }),
-            Error::Url { .. } => Some(
-                "set `remote.url` in config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`".into(),
-            ),
-            _ => None,
+            Self::Name(_) => Diagnosis::new(Kind::Internal, "K0307"),
+            Self::File { .. } => Diagnosis::new(Kind::Unavailable, "K0308"),
         }
     }
 }

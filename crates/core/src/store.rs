@@ -3,7 +3,7 @@
 
 use crate::checkpoint::Manifest;
 use crate::digest::Digest;
-use crate::error::{Diagnose, Kind};
+use crate::error::{Diagnose, Diagnosis, Kind};
 use crate::id::{CheckpointId, Name, SessionId};
 use crate::journal::{
     Head, JournalEvent, NoteWithdrawn, NotesWritten, Record, Run, Seq, StopRequested,
@@ -105,57 +105,31 @@ pub enum Error {
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Error::NoSession(_) | Error::NoBlob(_) => Kind::NotFound,
-            Error::NameTaken(_) | Error::Exists(_) | Error::LeaseChanged(_) => Kind::Conflict,
-            Error::Fenced { .. } => Kind::Fenced,
-            Error::WrongHead { .. } | Error::FinishedTwice(_) | Error::IllegalEvent { .. } => {
-                Kind::Internal
-            }
-            Error::DiskFull { .. } | Error::Unavailable { .. } => Kind::Unavailable,
-            Error::Damaged { .. } => Kind::Damaged,
-            Error::Newer { .. } => Kind::Invalid,
-            Error::Unsafe { .. } => Kind::Forbidden,
-        }
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Error::NoSession(_) => "S0101",
-            Error::NameTaken(_) => "S0102",
-            Error::Exists(_) => "S0113",
-            Error::LeaseChanged(_) => "S0103",
-            Error::Fenced { .. } => "S0104",
-            Error::WrongHead { .. } => "J0101",
-            Error::FinishedTwice(_) => "J0102",
-            Error::NoBlob(_) => "J0103",
-            Error::IllegalEvent { .. } => "J0106",
-            Error::Damaged { .. } => "J0104",
-            Error::DiskFull { .. } => "F0101",
-            Error::Unavailable { .. } => "F0102",
-            Error::Newer { .. } => "F0103",
-            Error::Unsafe { .. } => "F0104",
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        match self {
-            Error::DiskFull { .. } => Some("free disk space, then `segno resume`".into()),
-            Error::NameTaken(name) => Some(format!(
+            Self::NoSession(_) => Diagnosis::new(Kind::NotFound, "S0101"),
+            Self::NoBlob(_) => Diagnosis::new(Kind::NotFound, "J0103"),
+            Self::NameTaken(name) => Diagnosis::new(Kind::Conflict, "S0102").hint(format!(
                 "choose another `--name`; `segno show {name}` shows the session that has it"
             )),
-            Error::Damaged { .. } => {
-                Some("`segno doctor` lists all damage; the other sessions remain usable".into())
-            }
-            Error::Newer { .. } => Some("use the newer version of Segno that wrote it".into()),
-            Error::Fenced { session, .. } => Some(format!(
+            Self::Exists(_) => Diagnosis::new(Kind::Conflict, "S0113"),
+            Self::Fenced { session, .. } => Diagnosis::new(Kind::Fenced, "S0104").hint(format!(
                 "`segno show {session}` shows which process runs it now"
             )),
-            Error::Unsafe { place, .. } => Some(format!(
+            Self::LeaseChanged(_) => Diagnosis::new(Kind::Locked, "S0103"),
+            Self::WrongHead { .. } => Diagnosis::new(Kind::Internal, "J0101"),
+            Self::FinishedTwice(_) => Diagnosis::new(Kind::Internal, "J0102"),
+            Self::IllegalEvent { .. } => Diagnosis::new(Kind::Internal, "J0106"),
+            Self::DiskFull { .. } => Diagnosis::new(Kind::Unavailable, "F0101")
+                .hint("free disk space, then `segno resume`"),
+            Self::Unavailable { .. } => Diagnosis::new(Kind::Unavailable, "F0102"),
+            Self::Damaged { .. } => Diagnosis::new(Kind::Damaged, "J0104")
+                .hint("`segno doctor` lists all damage; the other sessions remain usable"),
+            Self::Newer { .. } => Diagnosis::new(Kind::Unusable, "F0103")
+                .hint("use the newer version of Segno that wrote it"),
+            Self::Unsafe { place, .. } => Diagnosis::new(Kind::Forbidden, "F0104").hint(format!(
                 "run `chmod go-w {place}`, or set SEGNO_HOME to a folder of your own"
             )),
-            _ => None,
         }
     }
 }

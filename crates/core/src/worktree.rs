@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Diagnose, Kind};
+use crate::error::{Diagnose, Diagnosis, Kind};
 use crate::ports::Boxed;
 
 /// Works in the user's git repositories. It creates branches, worktrees and commits, and never changes
@@ -139,49 +139,26 @@ fn summarize_names(names: &[String]) -> String {
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::NoRepository { .. } | Self::NoCommit { .. } | Self::NoIdentity { .. } => {
-                Kind::Invalid
-            }
-            Self::BranchTaken { .. } | Self::Uncommitted { .. } | Self::FolderTaken { .. } => {
-                Kind::Conflict
-            }
-            Self::Refused { .. } => Kind::Unavailable,
-        }
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Self::NoRepository { .. } => "R0130",
-            Self::NoCommit { .. } => "R0131",
-            Self::NoIdentity { .. } => "R0132",
-            Self::BranchTaken { .. } => "R0133",
-            Self::Uncommitted { .. } => "R0134",
-            Self::Refused { .. } => "R0135",
-            Self::FolderTaken { .. } => "R0137",
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::NoRepository { .. } => {
-                "change to a git repository, or create one: `git init`".into()
-            }
-            Self::NoCommit { .. } => {
-                "create the first commit: `git commit --allow-empty -m \"Begin\"`".into()
-            }
-            Self::NoIdentity { .. } => {
-                "set it once: `git config user.name NAME`, `git config user.email ADDRESS`".into()
-            }
-            Self::BranchTaken { branch, .. } => format!(
-                "choose another name with `--name NAME`; `git branch -d {branch}` deletes a merged branch"
+            Self::NoRepository { .. } => Diagnosis::new(Kind::Invalid, "R0130")
+                .hint("change to a git repository, or create one: `git init`"),
+            Self::NoCommit { .. } => Diagnosis::new(Kind::Invalid, "R0131")
+                .hint("create the first commit: `git commit --allow-empty -m \"Begin\"`"),
+            Self::NoIdentity { .. } => Diagnosis::new(Kind::Invalid, "R0132").hint(
+                "set it once: `git config user.name NAME`, `git config user.email ADDRESS`",
             ),
-            Self::Uncommitted { .. } => {
-                "commit or stash them, or run without `--in-place` to leave them untouched".into()
-            }
-            Self::FolderTaken { .. } => "choose another folder: `--into FOLDER`".into(),
-            Self::Refused { .. } => return None,
-        })
+            Self::BranchTaken { branch, .. } => Diagnosis::new(Kind::Conflict, "R0133").hint(
+                format!(
+                    "choose another name with `--name NAME`; `git branch -d {branch}` deletes a merged branch"
+                ),
+            ),
+            Self::Uncommitted { .. } => Diagnosis::new(Kind::Conflict, "R0134").hint(
+                "commit or stash them, or run without `--in-place` to leave them untouched",
+            ),
+            Self::FolderTaken { .. } => Diagnosis::new(Kind::Conflict, "R0137")
+                .hint("choose another folder: `--into FOLDER`"),
+            Self::Refused { .. } => Diagnosis::new(Kind::Unavailable, "R0135"),
+        }
     }
 }

@@ -194,7 +194,7 @@ pub async fn sweep(env: &Env) -> Result<Sweep, Error> {
         match collect_blobs(env, session, &mut kept).await {
             Ok(Some(since)) => before = before.min(since),
             Ok(None) => {}
-            Err(error) if matches!(error.kind(), Kind::Damaged | Kind::Invalid) => {
+            Err(error) if matches!(error.kind(), Kind::Damaged | Kind::Unusable) => {
                 return Ok(Sweep::Skipped(error));
             }
             Err(error) => return Err(error),

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_secrets::cipher::DecryptError;
 
 /// Why a snapshot could not be captured, read or restored.
@@ -111,56 +111,30 @@ impl Error {
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Error::NoSnapshot(_) | Error::NoFile { .. } => Kind::NotFound,
-            Error::Damaged { .. } | Error::BrokenArchive { .. } => Kind::Damaged,
-            Error::Hostile { .. }
-            | Error::NotASnapshotStore { .. }
-            | Error::Unsafe { .. }
-            | Error::TooMuch { .. } => Kind::Invalid,
-            Error::Refused { .. } | Error::CannotDecrypt { .. } => Kind::Forbidden,
-            Error::Blocked { .. } => Kind::Conflict,
-            Error::Git(_) | Error::Full { .. } | Error::Unavailable { .. } => Kind::Unavailable,
-        }
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Error::NoSnapshot(_) => "K0101",
-            Error::NoFile { .. } => "K0102",
-            Error::Damaged { .. } => "K0103",
-            Error::Hostile { .. } => "K0104",
-            Error::Refused { .. } => "K0105",
-            Error::NotASnapshotStore { .. } => "K0106",
-            Error::Blocked { .. } => "K0107",
-            Error::Full { .. } => "K0108",
-            Error::Unavailable { .. } => "K0109",
-            Error::Git(_) => "K0110",
-            Error::CannotDecrypt { .. } => "K0111",
-            Error::Unsafe { .. } => "K0401",
-            Error::BrokenArchive { .. } => "K0402",
-            Error::TooMuch { .. } => "K0403",
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        match self {
-            Error::Blocked { path, .. } => {
-                Some(format!("move `{}` away and restore again", path.display()))
-            }
-            Error::TooMuch { what, .. } => {
-                let what = what.word();
-                Some(format!(
-                    "if you trust the archive, allow more with `--max-{what} N`"
-                ))
-            }
-            Error::Full { .. } => Some("free disk space and try again".into()),
-            Error::CannotDecrypt { .. } => Some(
-                "set `encryption.key_file` in config.toml to the key that it was encrypted with"
-                    .into(),
+            Self::NoSnapshot(_) => Diagnosis::new(Kind::NotFound, "K0101"),
+            Self::NoFile { .. } => Diagnosis::new(Kind::NotFound, "K0102"),
+            Self::Damaged { .. } => Diagnosis::new(Kind::FailedVerification, "K0103"),
+            Self::Hostile { .. } => Diagnosis::new(Kind::Unusable, "K0104"),
+            Self::Refused { .. } => Diagnosis::new(Kind::Forbidden, "K0105"),
+            Self::NotASnapshotStore { .. } => Diagnosis::new(Kind::Unusable, "K0106"),
+            Self::Blocked { path, .. } => Diagnosis::new(Kind::Conflict, "K0107")
+                .hint(format!("move `{}` away and restore again", path.display())),
+            Self::Git(_) => Diagnosis::new(Kind::Unavailable, "K0110"),
+            Self::CannotDecrypt { .. } => Diagnosis::new(Kind::Forbidden, "K0111").hint(
+                "set `encryption.key_file` in config.toml to the key that it was encrypted with",
             ),
-            _ => None,
+            Self::Unsafe { .. } => Diagnosis::new(Kind::Unusable, "K0401"),
+            Self::BrokenArchive { .. } => Diagnosis::new(Kind::FailedVerification, "K0402"),
+            Self::TooMuch { what, .. } => Diagnosis::new(Kind::Unusable, "K0403").hint(format!(
+                "if you trust the archive, allow more with `--max-{} N`",
+                what.word()
+            )),
+            Self::Full { .. } => {
+                Diagnosis::new(Kind::Unavailable, "K0108").hint("free disk space and try again")
+            }
+            Self::Unavailable { .. } => Diagnosis::new(Kind::Unavailable, "K0109"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use serde_json::Value;
 
 use super::cursor::shortened;
@@ -62,21 +62,17 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
-        Kind::Invalid
-    }
-
-    fn code(&self) -> &'static str {
-        "W0103"
-    }
-
-    fn hint(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
         let missing = self.0.iter().filter_map(|problem| match problem {
             Problem::Missing { name, .. } => Some(format!("--var {name}=…")),
             _ => None,
         });
         let missing: Vec<_> = missing.collect();
-        (!missing.is_empty()).then(|| format!("give it with `{}`", missing.join(" ")))
+        let diagnosis = Diagnosis::new(Kind::InvalidSpec, "W0103");
+        if missing.is_empty() {
+            return diagnosis;
+        }
+        diagnosis.hint(format!("give it with `{}`", missing.join(" ")))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 
 /// More problems are counted, not shown.
 const MOST_SHOWN: usize = 50;
@@ -140,14 +140,10 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Diagnose for Problems {
-    fn kind(&self) -> Kind {
-        Kind::Invalid
-    }
-
-    fn code(&self) -> &'static str {
+    fn diagnosis(&self) -> Diagnosis {
         match self.fault() {
-            Fault::Invalid => "W0101",
-            Fault::Unsupported => "W0102",
+            Fault::Invalid => Diagnosis::new(Kind::InvalidSpec, "W0101"),
+            Fault::Unsupported => Diagnosis::new(Kind::Unsupported, "W0102"),
         }
     }
 }

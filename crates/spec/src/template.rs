@@ -12,7 +12,7 @@ use std::fmt;
 use std::io;
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 mod conditions;
@@ -66,12 +66,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
-        Kind::Invalid
-    }
-
-    fn code(&self) -> &'static str {
-        "W0104"
+    fn diagnosis(&self) -> Diagnosis {
+        // A template is rendered during a run, which then cannot continue.
+        Diagnosis::new(Kind::RunFailed, "W0104")
     }
 }
 

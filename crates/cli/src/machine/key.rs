@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::ports::Disk;
 use segno_secrets::Zeroizing;
 use segno_secrets::cipher::Cipher;
@@ -28,16 +28,11 @@ pub(crate) struct Error {
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
-        Kind::Invalid
-    }
-
-    fn code(&self) -> &'static str {
-        "C0106"
-    }
-
-    fn hint(&self) -> Option<String> {
-        self.hint.clone()
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis {
+            hint: self.hint.clone(),
+            ..Diagnosis::new(Kind::Unusable, "C0106")
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 pub mod archive;
 pub mod transfer;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use self::archive::Archives;
 use self::transfer::Transfer;
 use crate::checkpoint::Repository;
 use crate::digest::Digest;
-use crate::error::{Diagnose, Kind};
+use crate::error::{Diagnose, Diagnosis, Kind};
 use crate::ports::Boxed;
 use crate::time::Timestamp;
 
@@ -236,44 +235,30 @@ pub struct Swept {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    pub kind: Kind,
-    pub code: &'static str,
     pub message: String,
-    pub hint: Option<String>,
+    pub diagnosis: Diagnosis,
 }
 
 impl Error {
     /// Describes the error of an implementation.
-    pub fn of(error: &(impl Diagnose + fmt::Display)) -> Self {
+    pub fn of(error: &impl Diagnose) -> Self {
         Self {
-            kind: error.kind(),
-            code: error.code(),
             message: error.to_string(),
-            hint: error.hint(),
+            diagnosis: error.diagnosis(),
         }
     }
 
     /// There is no snapshot store: this process stores nothing.
     pub fn no_store() -> Self {
         Self {
-            kind: Kind::Unavailable,
-            code: "K0204",
             message: "there is no place to keep files here".to_owned(),
-            hint: None,
+            diagnosis: Diagnosis::new(Kind::Unavailable, "K0204"),
         }
     }
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    fn code(&self) -> &'static str {
-        self.code
-    }
-
-    fn hint(&self) -> Option<String> {
-        self.hint.clone()
+    fn diagnosis(&self) -> Diagnosis {
+        self.diagnosis.clone()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::Name;
 use segno_core::session::Kind as Sort;
 
@@ -46,37 +46,24 @@ fn among(place: Option<&Path>, agents: &[String]) -> String {
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Error::NoChatHere { .. } => Kind::NotFound,
-            _ => Kind::Invalid,
-        }
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Error::NoAgent => "R0140",
-            Error::UnknownAgent { .. } | Error::AmbiguousAgent { .. } => "R0141",
-            Error::Empty => "R0142",
-            Error::TooLong { .. } => "R0143",
-            Error::NotAChat { .. } => "R0144",
-            Error::NoChatHere { .. } => "R0145",
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        Some(match self {
-            Error::NoAgent => "use `--agent claude`, `--agent codex`, or `--spec FILE` with your own agents; set `agent` or `spec` in section `[chat]` of config.toml for a default".into(),
-            Error::UnknownAgent { known, .. } if known.is_empty() => {
-                "`--agent claude` and `--agent codex` need no spec; define other agents in one and use `--spec FILE`".into()
+            Self::NoAgent => Diagnosis::new(Kind::Invalid, "R0140").hint("use `--agent claude`, `--agent codex`, or `--spec FILE` with your own agents; set `agent` or `spec` in section `[chat]` of config.toml for a default"),
+            Self::UnknownAgent { known, .. } if known.is_empty() => {
+                Diagnosis::new(Kind::Invalid, "R0141").hint("`--agent claude` and `--agent codex` need no spec; define other agents in one and use `--spec FILE`")
             }
-            Error::UnknownAgent { .. } | Error::AmbiguousAgent { .. } => "choose one with `--agent NAME`".into(),
-            Error::Empty => "write a message: `segno chat \"...\"`".into(),
-            Error::TooLong { .. } => "put the text into a file in this folder, and refer to the file".into(),
-            Error::NotAChat { name, .. } => format!("`segno resume {name}` continues it"),
-            Error::NoChatHere { .. } => {
-                "`segno sessions list --all` also lists the chats of other folders and expired ones".into()
+            Self::UnknownAgent { .. } | Self::AmbiguousAgent { .. } => {
+                Diagnosis::new(Kind::Invalid, "R0141").hint("choose one with `--agent NAME`")
             }
-        })
+            Self::Empty => Diagnosis::new(Kind::Invalid, "R0142")
+                .hint("write a message: `segno chat \"...\"`"),
+            Self::TooLong { .. } => Diagnosis::new(Kind::Invalid, "R0143")
+                .hint("put the text into a file in this folder, and refer to the file"),
+            Self::NotAChat { name, .. } => Diagnosis::new(Kind::Conflict, "R0144")
+                .hint(format!("`segno resume {name}` continues it")),
+            Self::NoChatHere { .. } => Diagnosis::new(Kind::NotFound, "R0145").hint(
+                "`segno sessions list --all` also lists the chats of other folders and expired ones",
+            ),
+        }
     }
 }

@@ -2,12 +2,23 @@
 //! page.
 
 use segno_core::agent::ErrorKind;
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
+use segno_core::session::Status;
 
 use super::{Error, hint};
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis {
+            kind: self.kind_of(),
+            code: self.code_of(),
+            hint: hint::hint_for(self),
+        }
+    }
+}
+
+impl Error {
+    fn kind_of(&self) -> Kind {
         match self {
             Error::Store(error) => error.kind(),
             Error::Snapshot(error) => error.kind(),
@@ -17,7 +28,8 @@ impl Diagnose for Error {
             Error::Spec { problems, .. } => problems.kind(),
             Error::Variables { problems, .. } => problems.kind(),
             Error::Template { error, .. } => error.kind(),
-            Error::Step { error, .. } => error.kind.diagnostic_kind(),
+            Error::InvalidPlan { .. } => Kind::InvalidSpec,
+            Error::NoPrice { .. } => Kind::Unsupported,
             Error::NoSuchSession { .. }
             | Error::NoSuchCheckpoint { .. }
             | Error::NotInRemote { .. }
@@ -26,65 +38,69 @@ impl Diagnose for Error {
             | Error::NoRunningSession { .. }
             | Error::InTrash { .. }
             | Error::NotInTrash { .. }
-            | Error::NoSuchStep { .. }
-            | Error::NoSuchNote { .. }
-            | Error::NoOpenQuestion { .. } => Kind::NotFound,
+            | Error::NoSuchStep { .. } => Kind::NotFound,
             Error::Ambiguous { .. }
-            | Error::InvalidPlan { .. }
             | Error::AmbiguousCheckpoint { .. }
-            | Error::UntrustedTarget { .. }
-            | Error::NoRemote
-            | Error::ExportFailed { .. }
-            | Error::UnusableAnswer { .. }
-            | Error::InvalidInput { .. }
-            | Error::BelowScore { .. }
-            | Error::TooManyVisits { .. }
-            | Error::NoPrice { .. }
-            | Error::InvalidAnswer { .. }
-            | Error::NoSuchAgent { .. }
-            | Error::OptionWithoutEffect { .. }
-            | Error::InvalidNote { .. }
-            | Error::ResumeContextTooLong { .. }
             | Error::CheckpointOfOtherSession { .. }
-            | Error::InvalidFolder { .. }
-            | Error::WorkspaceMissing { .. }
-            | Error::AmbiguousQuestion { .. } => Kind::Invalid,
-            Error::LeaseHeld { .. }
             | Error::NotRunning { .. }
             | Error::SessionExists { .. }
             | Error::SessionEnded { .. }
             | Error::DeleteWhileRunning { .. }
             | Error::RestoreWhileRunning { .. }
-            | Error::ConcurrentStepFailed
-            | Error::Stopped { .. }
-            | Error::UnknownOutcome { .. }
-            | Error::SpecChanged { .. }
-            | Error::WorkspaceDrifted { .. }
-            | Error::FolderTaken { .. }
-            | Error::ArtifactExists { .. } => Kind::Conflict,
-            Error::NoKey { .. }
+            | Error::FolderTaken { .. } => Kind::Conflict,
+            Error::LeaseHeld { .. } => Kind::Locked,
+            Error::UntrustedTarget { .. }
+            | Error::NoRemote
+            | Error::InvalidAnswer { .. }
+            | Error::NoSuchAgent { .. }
+            | Error::OptionWithoutEffect { .. }
+            | Error::NoSuchNote { .. }
+            | Error::NoOpenQuestion { .. }
+            | Error::InvalidNote { .. }
+            | Error::ResumeContextTooLong { .. }
+            | Error::InvalidFolder { .. }
+            | Error::WorkspaceMissing { .. }
+            | Error::NoKey { .. }
             | Error::NoSecret { .. }
             | Error::NoteNotEditable { .. }
-            | Error::ServiceBlocked { .. } => Kind::Forbidden,
-            Error::DiskFull { .. }
+            | Error::ServiceBlocked { .. }
             | Error::ClientUnavailable { .. }
             | Error::McpServerFailed { .. }
+            | Error::AmbiguousQuestion { .. } => Kind::Invalid,
+            Error::Stopped {
+                status: Status::Paused,
+                ..
+            } => Kind::Paused,
+            Error::Stopped {
+                status: Status::Interrupted,
+                ..
+            } => Kind::Interrupted,
+            Error::Step { .. }
+            | Error::ConcurrentStepFailed
+            | Error::UnusableAnswer { .. }
+            | Error::InvalidInput { .. }
+            | Error::BelowScore { .. }
+            | Error::TooManyVisits { .. }
+            | Error::AnswerTimeout { .. }
+            | Error::Stopped { .. } => Kind::RunFailed,
+            Error::UnknownOutcome { .. } | Error::WaitingForHuman { .. } => Kind::NeedsUser,
+            Error::Budget { .. } | Error::ContextFull { .. } | Error::Suspended { .. } => {
+                Kind::LimitReached
+            }
+            Error::SpecChanged { .. } | Error::WorkspaceDrifted { .. } => Kind::Changed,
+            Error::ExportFailed { .. } | Error::ArtifactExists { .. } => Kind::Unusable,
+            Error::DiskFull { .. }
             | Error::Unreadable { .. }
             | Error::WriteFailed { .. }
-            | Error::Artifact { .. }
-            | Error::WaitingForHuman { .. }
-            | Error::AnswerTimeout { .. }
-            | Error::Budget { .. }
-            | Error::ContextFull { .. }
-            | Error::Suspended { .. } => Kind::Unavailable,
-            Error::InvalidSessionFile { .. }
-            | Error::InvalidCheckpointFolder { .. }
-            | Error::InvalidJournal { .. }
-            | Error::InvalidStoredSpec { .. } => Kind::Damaged,
+            | Error::Artifact { .. } => Kind::Unavailable,
+            Error::InvalidSessionFile { .. } | Error::InvalidCheckpointFolder { .. } => {
+                Kind::FailedVerification
+            }
+            Error::InvalidJournal { .. } | Error::InvalidStoredSpec { .. } => Kind::Damaged,
         }
     }
 
-    fn code(&self) -> &'static str {
+    fn code_of(&self) -> &'static str {
         match self {
             Error::Store(error) => error.code(),
             Error::Snapshot(error) => error.code(),
@@ -156,9 +172,5 @@ impl Diagnose for Error {
             Error::Artifact { .. } => "F0203",
             Error::InvalidJournal { .. } | Error::InvalidStoredSpec { .. } => "J0104",
         }
-    }
-
-    fn hint(&self) -> Option<String> {
-        hint::hint_for(self)
     }
 }

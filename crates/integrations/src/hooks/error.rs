@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 
 use super::Agent;
 
@@ -19,25 +19,13 @@ pub enum Error {
 }
 
 impl Diagnose for Error {
-    fn kind(&self) -> Kind {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::NoRoot(_) | Self::Unnameable(_) => Kind::Invalid,
-            Self::Unusable { .. } => Kind::Forbidden,
-            Self::Unreadable { .. } => Kind::Damaged,
-        }
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Self::NoRoot(_) | Self::Unnameable(_) | Self::Unusable { .. } => "H0101",
-            Self::Unreadable { .. } => "H0102",
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        match self {
-            Self::Unreadable { .. } => Some("mend it first; it was left as it is".into()),
-            _ => None,
+            Self::NoRoot(_) | Self::Unnameable(_) => Diagnosis::new(Kind::Invalid, "H0101"),
+            Self::Unusable { .. } => Diagnosis::new(Kind::Forbidden, "H0101"),
+            Self::Unreadable { .. } => {
+                Diagnosis::new(Kind::Unusable, "H0102").hint("mend it first; it was left as it is")
+            }
         }
     }
 }

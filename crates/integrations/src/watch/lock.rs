@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::ports::Disk;
 use segno_core::time::Timestamp;
 use segno_store::LocalDisk;
@@ -28,19 +28,10 @@ pub enum LockError {
 }
 
 impl Diagnose for LockError {
-    fn kind(&self) -> Kind {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::HeldBy(_) => Kind::Conflict,
-            Self::Unusable { .. } => Kind::Unavailable,
+            Self::HeldBy(_) | Self::Unusable { .. } => Diagnosis::new(Kind::Locked, "H0103"),
         }
-    }
-
-    fn code(&self) -> &'static str {
-        "H0103"
-    }
-
-    fn hint(&self) -> Option<String> {
-        None
     }
 }
 

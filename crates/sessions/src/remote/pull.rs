@@ -168,8 +168,10 @@ async fn download(env: &Env, remote: &dyn Remote, part: Part) -> Result<u64, Err
         let draft = env.snapshots()?.new_draft().await?;
         remote.download(&object, part.bytes, &draft.path).await?;
         match env.snapshots()?.import_part(part, draft).await {
-            Err(error) if error.kind() == Kind::Damaged && !is_second => is_second = true,
-            Err(error) if error.kind() == Kind::Damaged => {
+            Err(error) if error.kind() == Kind::FailedVerification && !is_second => {
+                is_second = true
+            }
+            Err(error) if error.kind() == Kind::FailedVerification => {
                 return Err(Error::Remote(remote::Error::Damaged {
                     place: remote.url().to_owned(),
                     object,

@@ -296,7 +296,9 @@ pub(super) enum Reply {
 fn refusal(error: &Error) -> Reply {
     let text = error.to_string();
     match error.kind() {
-        Kind::Damaged | Kind::Unavailable | Kind::Invalid | Kind::Forbidden => Reply::Refused(text),
+        Kind::Damaged | Kind::Unavailable | Kind::Unusable | Kind::Forbidden => {
+            Reply::Refused(text)
+        }
         Kind::NotFound if text.contains("blob") => Reply::Refused(text),
         kind => Reply::Wrong(format!("{kind:?}: {text}")),
     }
