@@ -62,7 +62,7 @@ impl Context {
         let variables = own_environment();
         let clock = Arc::clone(&self.clock);
         let opened = ObjectRemote::new(url, variables, clock, Arc::new(MachineRandom));
-        let remote = Arc::new(opened.map_err(segno_engine::Error::Remote)?);
+        let remote = Arc::new(opened?);
         let key = move || keyring.cipher().map_err(|error| error.to_string());
         Ok(EncryptedRemote::new(
             remote,

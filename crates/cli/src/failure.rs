@@ -1,5 +1,8 @@
 //! Errors as users see them, and the exit code of each.
 
+use std::io;
+use std::path::Path;
+
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_secrets::redact::Redactor;
 use serde_json::json;
@@ -53,6 +56,17 @@ impl Failure {
             causes: Vec::new(),
             hint: None,
             code: "C0105",
+            exit: exit_code(Kind::Unavailable),
+        }
+    }
+
+    /// A file of the user could not be read.
+    pub(crate) fn unreadable(file: &Path, error: &io::Error) -> Self {
+        Self {
+            message: format!("{} cannot be read: {error}", file.display()),
+            causes: Vec::new(),
+            hint: None,
+            code: "F0201",
             exit: exit_code(Kind::Unavailable),
         }
     }

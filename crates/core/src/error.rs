@@ -94,3 +94,16 @@ pub trait Diagnose: std::error::Error {
         self.diagnosis().hint
     }
 }
+
+/// The first eight items, separated by commas, and how many more there are.
+pub fn join_shown(items: impl IntoIterator<Item = impl ToString>) -> String {
+    let mut items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    let more = items.len().saturating_sub(8);
+    items.truncate(8);
+    let shown = items.join(", ");
+    if more == 0 {
+        shown
+    } else {
+        format!("{shown} and {more} more")
+    }
+}

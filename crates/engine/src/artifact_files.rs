@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use minijinja::Value;
 use minijinja::value::Serde;
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::fault::{Point, point};
 use segno_core::id::SessionId;
 use segno_core::ports::{self, Access, Stage};
@@ -12,7 +13,25 @@ use segno_spec::template::Templates;
 use segno_spec::{Artifact, checked_artifact_path};
 
 use crate::env::Env;
-use crate::error::Error;
+
+/// Why a file for the user cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("artifact {} exists and was not written by this session", .path.display())]
+    Exists { path: PathBuf },
+    #[error("artifact {path} cannot be written: {reason}")]
+    Failed { path: String, reason: String },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Exists { .. } => Diagnosis::new(Kind::Unusable, "F0202")
+                .hint("move the file away, or run with `--force` or another `--out`"),
+            Self::Failed { .. } => Diagnosis::new(Kind::Unavailable, "F0203"),
+        }
+    }
+}
 
 /// Refuses existing files early, before money is spent on text that cannot be written.
 pub fn check_paths(
@@ -32,7 +51,7 @@ pub fn check_paths(
         if let Ok(path) = templates.render(&artifact.path, context) {
             let target = resolve_path(out, &path)?;
             if exists(env, &path, &target)? && !force {
-                return Err(Error::ArtifactExists { path: target });
+                return Err(Error::Exists { path: target });
             }
         }
     }
@@ -58,7 +77,7 @@ pub(crate) fn replace_file(
 
 /// The path of an artifact: below `out`, and not through a symlink.
 pub(crate) fn resolve_path(out: &Path, path: &str) -> Result<PathBuf, Error> {
-    let refuse = |reason: String| Error::Artifact {
+    let refuse = |reason: String| Error::Failed {
         path: path.to_owned(),
         reason,
     };
@@ -77,7 +96,7 @@ pub(crate) fn resolve_path(out: &Path, path: &str) -> Result<PathBuf, Error> {
 fn exists(env: &Env, path: &str, target: &Path) -> Result<bool, Error> {
     match env.disk.read(target, 0) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Err(Error::Artifact {
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Err(Error::Failed {
             path: path.to_owned(),
             reason: format!("{}: {error}", target.display()),
         }),

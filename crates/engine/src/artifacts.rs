@@ -9,7 +9,7 @@ use segno_core::digest::Digest;
 use segno_core::journal::{ArtifactWritten, Head};
 use segno_spec::{Artifact, Workflow};
 
-use crate::artifact_files::{replace_file, resolve_path};
+use crate::artifact_files::{self, replace_file, resolve_path};
 use crate::error::Error;
 use crate::history;
 use crate::patterns::Ending;
@@ -59,7 +59,7 @@ pub(crate) async fn write(
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         };
         if !ours && !created.force {
-            return Err(Error::ArtifactExists { path: target });
+            return Err(artifact_files::Error::Exists { path: target }.into());
         }
         if there.is_ok_and(|bytes| Digest::of(&bytes) == digest) {
             if state.artifacts.get(&path) == Some(&digest) {
@@ -67,7 +67,7 @@ pub(crate) async fn write(
             }
         } else {
             replace_file(&runner.env, runner.id.session, &target, content.as_bytes()).map_err(
-                |error| Error::Artifact {
+                |error| artifact_files::Error::Failed {
                     path: path.clone(),
                     reason: error.to_string(),
                 },

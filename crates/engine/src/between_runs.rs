@@ -5,15 +5,43 @@
 
 use std::sync::Arc;
 
+use segno_core::error::{Diagnose, Diagnosis};
 use segno_core::journal::{Event, Run};
 use segno_core::state::State;
-use segno_core::store::Summary;
+use segno_core::store::{Error as StoreError, Summary};
 
 use crate::env::Env;
-use crate::error::Error;
 use crate::journal::Writer;
 use crate::observe::NoObserver;
 use crate::{history, lease, note_events};
+
+/// Why nothing could be appended between two runs.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Lease(#[from] lease::Error),
+    #[error(transparent)]
+    History(#[from] history::Error),
+}
+
+impl Error {
+    /// Whether a run holds the session.
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Lease(lease::Error::Held { .. }))
+    }
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::Lease(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+        }
+    }
+}
 
 /// A session without an active run, whose lease this process holds.
 pub struct BetweenRuns<'a> {
@@ -37,7 +65,7 @@ impl<'a> BetweenRuns<'a> {
             }),
             Err(error) => {
                 let _ = env.store.release(summary.id, run).await;
-                Err(error)
+                Err(error.into())
             }
         }
     }

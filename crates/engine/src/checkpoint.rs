@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
+use segno_core::error::{Diagnose, Diagnosis, Kind, join_shown};
 use segno_core::id::{CheckpointId, SessionId};
-use segno_core::snapshot::{Captured, Progress, Rules};
+use segno_core::snapshot::{self, Captured, Progress, Rules};
 use segno_core::state::State;
 use segno_core::store::{Error as StoreError, Summary};
 use segno_core::time::Timestamp;
 
 use crate::env::Env;
-use crate::error::Error;
 use crate::{history, workspace};
 
 /// Environment variables that describe where the work was done, and not who did it.
@@ -32,6 +32,44 @@ const ENVIRONMENT: [&str; 9] = [
     "NODE_ENV",
     "RUSTUP_TOOLCHAIN",
 ];
+
+/// Why a checkpoint cannot be created or found.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
+    #[error("no checkpoint matches `{reference}`")]
+    NoSuchCheckpoint { reference: String },
+    #[error("`{reference}` matches several checkpoints: {}", join_shown(.candidates))]
+    Ambiguous {
+        reference: String,
+        candidates: Vec<CheckpointId>,
+    },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+            Self::Snapshot(error) => error.diagnosis(),
+            Self::NoSuchCheckpoint { reference } if reference.contains('/') => {
+                Diagnosis::new(Kind::NotFound, "K0201").hint(
+                    "`segno checkpoint list --all` lists all checkpoints; use `--before` to name a step",
+                )
+            }
+            Self::NoSuchCheckpoint { .. } => Diagnosis::new(Kind::NotFound, "K0201")
+                .hint("`segno checkpoint list --all` lists all checkpoints"),
+            Self::Ambiguous { .. } => {
+                Diagnosis::new(Kind::Conflict, "K0202").hint("give more characters of the id")
+            }
+        }
+    }
+}
 
 /// A new checkpoint.
 #[derive(Debug, Clone)]
@@ -120,7 +158,7 @@ pub async fn rules_of(env: &Env, session: SessionId) -> Rules {
 }
 
 /// The newest usable checkpoint of a session. Older manifests are not read.
-async fn newest(env: &Env, session: SessionId) -> Result<Option<CheckpointId>, Error> {
+async fn newest(env: &Env, session: SessionId) -> Result<Option<CheckpointId>, StoreError> {
     for (session, checkpoint) in env
         .store
         .list_checkpoint_ids(Some(session))
@@ -156,10 +194,10 @@ pub fn file_counts(captured: &Captured) -> Files {
     }
 }
 
-pub async fn put_manifest(env: &Env, manifest: &Manifest) -> Result<(), Error> {
+pub async fn put_manifest(env: &Env, manifest: &Manifest) -> Result<(), StoreError> {
     let mut key = [0; 32];
     env.random.fill(&mut key);
-    Ok(env.store.put_checkpoint(manifest.clone(), key).await?)
+    env.store.put_checkpoint(manifest.clone(), key).await
 }
 
 /// Whether a checkpoint stores this environment variable.
@@ -181,7 +219,7 @@ pub fn environment(env: &Env) -> BTreeMap<String, String> {
 pub async fn list(
     env: &Env,
     session: Option<&Summary>,
-) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
+) -> Result<(Vec<Manifest>, Vec<StoreError>), StoreError> {
     list_of(env, session.map(|summary| summary.id)).await
 }
 
@@ -189,7 +227,7 @@ pub async fn list(
 pub async fn list_of(
     env: &Env,
     session: Option<SessionId>,
-) -> Result<(Vec<Manifest>, Vec<StoreError>), Error> {
+) -> Result<(Vec<Manifest>, Vec<StoreError>), StoreError> {
     let (mut kept, mut damaged) = (Vec::new(), Vec::new());
     for found in env.store.list_checkpoints(session).await? {
         match found {
@@ -228,7 +266,7 @@ pub async fn find(env: &Env, reference: &str) -> Result<Manifest, Error> {
                 reference: reference.to_owned(),
             }),
         },
-        _ => Err(Error::AmbiguousCheckpoint {
+        _ => Err(Error::Ambiguous {
             reference: reference.to_owned(),
             candidates: found.iter().map(|manifest| manifest.id).collect(),
         }),

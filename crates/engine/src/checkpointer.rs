@@ -123,7 +123,7 @@ async fn run(
 async fn sweep_unreferenced(env: &Env, observer: &dyn Observer) {
     let swept = async {
         retention::sweep(env, GRACE).await?;
-        retention::bytes_over_limit(env).await
+        Ok::<_, retention::Error>(retention::bytes_over_limit(env).await?)
     };
     match swept.await {
         Ok(None) => {}
@@ -147,7 +147,7 @@ pub async fn take_checkpoint(
     let taken = async {
         let summary = env.store.summary(session).await?;
         let taken = checkpoint::create(env, &summary, trigger, None, &|_, _| {}).await?;
-        Ok::<_, crate::Error>((summary, taken))
+        Ok::<_, checkpoint::Error>((summary, taken))
     };
     let (summary, taken) = match taken.await {
         Ok(taken) => taken,
@@ -170,7 +170,7 @@ pub async fn take_checkpoint(
     let old = async {
         let (outdated, _) = retention::outdated(env, Some(&summary), env.retention).await?;
         retention::prune(env, &outdated).await?;
-        Ok::<_, crate::Error>(!outdated.is_empty())
+        Ok::<_, segno_core::store::Error>(!outdated.is_empty())
     };
     old.await.unwrap_or_else(|error| {
         observer.notice(&format!("old checkpoints were not pruned: {error}"));

@@ -1,11 +1,12 @@
 //! The environment of a run: every port to the outside, in one value.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::agent::Driver;
 use segno_core::cli_agent::{CliAgent, CliAgentKind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::journal::{Event, RunStarted};
 use segno_core::lease::Processes;
 use segno_core::model::Model;
@@ -19,8 +20,6 @@ use segno_core::usage::Price;
 use segno_core::worktree::Worktrees;
 use segno_secrets::redact::Redactor;
 use segno_spec::{Executor, Provider, Server, Skill};
-
-use crate::error::Error;
 
 /// The adapters that the command line (or a test) provides.
 #[derive(Clone)]
@@ -104,6 +103,47 @@ pub enum AgentDriver {
     CliAgent(Arc<dyn CliAgent>),
     /// An API model; Segno runs its tools.
     Model(Arc<dyn Model>),
+}
+
+/// Why an adapter cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("provider `{provider}` needs an API key, but `{variable}` is not set")]
+    NoKey {
+        provider: &'static str,
+        /// The environment variable that should have the key.
+        variable: &'static str,
+    },
+    /// The HTTP client for a provider cannot be built.
+    #[error("provider `{provider}` cannot be used on this machine: {reason}")]
+    ClientUnavailable {
+        provider: &'static str,
+        reason: String,
+    },
+    #[error("MCP server `{id}` cannot be used: {reason}")]
+    McpServerFailed { id: String, reason: String },
+    /// The network policy forbids the address of the service.
+    #[error("service `{id}` cannot be used: {reason}")]
+    ServiceBlocked { id: String, reason: String },
+    /// A file or folder that the spec names cannot be read.
+    #[error("{} cannot be read: {reason}", .path.display())]
+    Unreadable { path: PathBuf, reason: String },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::NoKey { variable, .. } => Diagnosis::new(Kind::Invalid, "A0101").hint(format!(
+                "set `{variable}`; Segno never reads keys from a spec, so that they are not stored"
+            )),
+            Self::ClientUnavailable { .. } => Diagnosis::new(Kind::Invalid, "A0102"),
+            Self::McpServerFailed { .. } => Diagnosis::new(Kind::Invalid, "A0104").hint(
+                "start the server by hand to see its output; nothing was started and nothing was charged",
+            ),
+            Self::ServiceBlocked { .. } => Diagnosis::new(Kind::Invalid, "A0106"),
+            Self::Unreadable { .. } => Diagnosis::new(Kind::Unavailable, "F0201"),
+        }
+    }
 }
 
 /// Creates adapters for providers and tools.

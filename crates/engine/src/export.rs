@@ -4,14 +4,33 @@ use std::collections::BTreeMap;
 
 use segno_core::bundle::{self, Header, Writer};
 use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Diagnosis, Kind};
+use segno_core::id::Name;
 use segno_core::journal::{Head, Text};
 use segno_core::session::Status;
 use segno_core::store::{Error as StoreError, Summary};
 
 use crate::env::Env;
-use crate::error::Error;
 use crate::history::PAGE;
 use crate::{journal, lease};
+
+/// Why a session cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("session `{name}` cannot be exported: {error}")]
+    Failed { name: Name, error: bundle::Error },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::Failed { .. } => Diagnosis::new(Kind::Unusable, "F0205"),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub struct Export {
@@ -49,7 +68,7 @@ pub async fn up_to(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Export, Error> {
     let session = summary.id;
-    let unwritable = |error: bundle::Error| Error::ExportFailed {
+    let unwritable = |error: bundle::Error| Error::Failed {
         name: summary.name.clone(),
         error,
     };

@@ -1,18 +1,47 @@
 //! Opens a session: reads, verifies and folds its journal.
 
 use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, JournalEvent};
 use segno_core::state::{FinishedSteps, State};
+use segno_core::store::Error as StoreError;
 use segno_spec as spec;
 use segno_spec::Workflow;
 
 use crate::env::Env;
-use crate::error::Error;
 use crate::journal;
 
 /// How many events are read at a time.
 pub(crate) const PAGE: usize = 2000;
+
+/// Why a session's journal cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The journal's events contradict each other, so the state cannot be rebuilt.
+    #[error("the journal of session {session} is damaged: {reason}")]
+    InvalidJournal { session: SessionId, reason: String },
+    /// The stored spec does not match the digest in the journal.
+    #[error("the stored spec of session {session} cannot be used: {reason} (digest {digest})")]
+    InvalidStoredSpec {
+        session: SessionId,
+        digest: Digest,
+        reason: String,
+    },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::InvalidJournal { .. } | Self::InvalidStoredSpec { .. } => {
+                Diagnosis::new(Kind::Damaged, "J0104").hint("`segno doctor` lists all damage")
+            }
+        }
+    }
+}
 
 /// A session's state, from the newest stored fold and the events after it. Cheap for journals of
 /// any length. Good for display, not as the base of a run.
@@ -28,7 +57,7 @@ pub async fn load_state(env: &Env, session: SessionId) -> Result<State, Error> {
     // A stored fold that the journal does not continue is discarded, not trusted.
     if let Some(mut state) = kept
         && read_events(env, session, state.head, |entry| {
-            apply(&mut state, session, entry)
+            apply(&mut state, session, &entry)
         })
         .await
         .is_ok()
@@ -37,7 +66,7 @@ pub async fn load_state(env: &Env, session: SessionId) -> Result<State, Error> {
     }
     let mut state = State::empty(session);
     read_events(env, session, state.head, |entry| {
-        apply(&mut state, session, entry)
+        apply(&mut state, session, &entry)
     })
     .await?;
     Ok(state)
@@ -49,7 +78,7 @@ pub async fn load_verified(env: &Env, session: SessionId) -> Result<(State, Fini
     let (mut state, mut finished) = (State::empty(session), FinishedSteps::default());
     read_events(env, session, state.head, |entry| {
         finished.apply(&entry);
-        apply(&mut state, session, entry)
+        apply(&mut state, session, &entry)
     })
     .await?;
     Ok((state, finished))
@@ -75,17 +104,12 @@ pub async fn read_events(
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "events are passed on one by one"
-)]
-fn apply(state: &mut State, session: SessionId, entry: JournalEvent) -> Result<(), Error> {
-    state
-        .apply(&entry)
-        .map_err(|illegal| Error::InvalidJournal {
-            session,
-            reason: illegal.to_string(),
-        })
+/// Applies an event to a state that is folded from the journal of `session`.
+pub fn apply(state: &mut State, session: SessionId, entry: &JournalEvent) -> Result<(), Error> {
+    state.apply(entry).map_err(|illegal| Error::InvalidJournal {
+        session,
+        reason: illegal.to_string(),
+    })
 }
 
 /// The spec as the journal recorded it, with secrets redacted.

@@ -7,16 +7,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use segno_core::error::{Diagnose, Kind};
-use segno_core::id::SessionId;
+use segno_core::error::{Diagnose, Diagnosis, Kind};
+use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Run, StopMode};
 use segno_core::lease::{Lease, LeaseDecision, Liveness, Owner, assess};
 use segno_core::session::Status;
 use segno_core::store::{Error as StoreError, InboxMessage, Summary};
-use segno_core::time::format_duration;
+use segno_core::time::{Timestamp, format_duration};
 
 use crate::env::Env;
-use crate::error::Error;
 use crate::journal::Writer;
 use crate::note_events;
 use crate::observe::Observer;
@@ -25,6 +24,33 @@ use crate::workspace::canonical;
 
 /// How often the inbox is read while a run is active.
 const INBOX_POLL: Duration = Duration::from_millis(100);
+
+/// Why the lease of a session cannot be acquired.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another run holds it.
+    #[error("session `{name}` ({session}) is running in process {} on {} since {since}; its lease ends at {until} unless renewed", .owner.pid, .owner.host)]
+    Held {
+        session: SessionId,
+        name: Name,
+        owner: Box<Owner>,
+        since: Timestamp,
+        until: Timestamp,
+    },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::Held { name, .. } => Diagnosis::new(Kind::Locked, "S0107").hint(format!(
+                "`segno logs -f {name}` follows it, `segno cancel {name}` cancels it"
+            )),
+        }
+    }
+}
 
 /// Acquires the lease of a session, or says who holds it. A dead owner on this machine loses it at
 /// once; a suspended owner (SIGSTOP) is killed once its lease has expired.
@@ -78,7 +104,10 @@ pub async fn refuse_if_running(env: &Env, summary: &Summary) -> Result<(), Error
 }
 
 /// The sessions of a workspace that have an active run, and the owners of the runs.
-pub async fn active_sessions(env: &Env, folder: &Path) -> Result<Vec<(Summary, Owner)>, Error> {
+pub async fn active_sessions(
+    env: &Env,
+    folder: &Path,
+) -> Result<Vec<(Summary, Owner)>, StoreError> {
     let (folder, mut found) = (canonical(folder), Vec::new());
     for summary in env.store.list().await?.into_iter().flatten() {
         if canonical(Path::new(&summary.workspace)) != folder {
@@ -106,7 +135,7 @@ pub fn effective_status(env: &Env, summary: &Summary, lease: &Lease) -> Status {
 
 fn held_error(summary: &Summary, lease: &Lease) -> Error {
     match lease.owner.clone() {
-        Some(owner) => Error::LeaseHeld {
+        Some(owner) => Error::Held {
             session: summary.id,
             name: summary.name.clone(),
             owner: Box::new(owner),

@@ -9,20 +9,45 @@ use std::time::Duration;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Diagnosis};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Seq};
 use segno_core::session::Kind;
-use segno_core::snapshot::Swept;
-use segno_core::store::Summary;
+use segno_core::snapshot::{self, Swept};
+use segno_core::store::{Error as StoreError, Summary};
 use segno_core::time::Timestamp;
 
 use crate::checkpoint::{list, put_manifest};
 use crate::env::{Env, Retention};
-use crate::error::Error;
 use crate::{history, remote};
 
 /// The longest time from the end of a capture to the manifest that references its snapshot.
 const LONGEST_TO_MANIFEST: Duration = Duration::from_mins(10);
+
+/// Why unreferenced data cannot be deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
+    /// A checkpoint cannot be deleted from the remote.
+    #[error(transparent)]
+    Remote(#[from] segno_core::remote::Error),
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+            Self::Snapshot(error) => error.diagnosis(),
+            Self::Remote(error) => error.diagnosis(),
+        }
+    }
+}
 
 /// The checkpoints that retention prunes, and the number of all checkpoints. Per session these are
 /// the ones above the limit, and the ones that are too old. While the session exists, also in the
@@ -31,7 +56,7 @@ pub async fn outdated(
     env: &Env,
     session: Option<&Summary>,
     retention: Retention,
-) -> Result<(Vec<Manifest>, usize), Error> {
+) -> Result<(Vec<Manifest>, usize), StoreError> {
     let (all, _) = list(env, session).await?;
     let mut existing: BTreeSet<SessionId> = BTreeSet::new();
     for found in env.store.list().await? {
@@ -73,7 +98,7 @@ fn select_outdated(
 }
 
 /// Marks checkpoints as pruned. They can be restored until they are deleted.
-pub async fn prune(env: &Env, manifests: &[Manifest]) -> Result<(), Error> {
+pub async fn prune(env: &Env, manifests: &[Manifest]) -> Result<(), StoreError> {
     let pruned = Some(env.clock.now());
     for manifest in manifests {
         let manifest = Manifest {
@@ -86,7 +111,7 @@ pub async fn prune(env: &Env, manifests: &[Manifest]) -> Result<(), Error> {
 }
 
 /// The checkpoints that are pruned and not yet deleted, oldest first.
-pub async fn pruned(env: &Env) -> Result<Vec<Manifest>, Error> {
+pub async fn pruned(env: &Env) -> Result<Vec<Manifest>, StoreError> {
     let all = env.store.list_checkpoints(None).await?;
     // `checkpoint::list` reports unreadable manifests; here they are skipped.
     let readable = all.into_iter().filter_map(Result::ok);
@@ -96,7 +121,7 @@ pub async fn pruned(env: &Env) -> Result<Vec<Manifest>, Error> {
 }
 
 /// Restores pruned checkpoints.
-pub async fn restore(env: &Env, manifests: &[Manifest]) -> Result<(), Error> {
+pub async fn restore(env: &Env, manifests: &[Manifest]) -> Result<(), StoreError> {
     for manifest in manifests {
         let manifest = Manifest {
             pruned: None,
@@ -108,7 +133,7 @@ pub async fn restore(env: &Env, manifests: &[Manifest]) -> Result<(), Error> {
 }
 
 /// The checkpoints that were pruned so long ago that [`sweep`] deletes them.
-pub async fn deletable(env: &Env) -> Result<Vec<Manifest>, Error> {
+pub async fn deletable(env: &Env) -> Result<Vec<Manifest>, StoreError> {
     let now = env.clock.now();
     let mut pruned = pruned(env).await?;
     pruned.retain(|manifest| {
@@ -147,7 +172,7 @@ pub async fn sweep(env: &Env, grace: Duration) -> Result<Swept, Error> {
 
 /// The transcript copies that sessions were adopted from, including sessions in the trash. An
 /// unreadable session may reference a copy, so its error ends the sweep.
-async fn adopted_transcripts(env: &Env) -> Result<Vec<Digest>, Error> {
+async fn adopted_transcripts(env: &Env) -> Result<Vec<Digest>, history::Error> {
     let mut sessions = Vec::new();
     for found in env.store.list().await? {
         let summary = found?;
@@ -169,7 +194,7 @@ async fn adopted_transcripts(env: &Env) -> Result<Vec<Digest>, Error> {
 
 /// The transcript copies that forks continue with. A fork names its copy in the third event of its
 /// journal.
-async fn forked_transcripts(env: &Env) -> Result<Vec<Digest>, Error> {
+async fn forked_transcripts(env: &Env) -> Result<Vec<Digest>, StoreError> {
     let third = Seq(3);
     let mut attachments = Vec::new();
     for summary in env.store.list().await? {
@@ -185,7 +210,7 @@ async fn forked_transcripts(env: &Env) -> Result<Vec<Digest>, Error> {
 }
 
 /// The disk space of all checkpoints, if it is above the limit.
-pub async fn bytes_over_limit(env: &Env) -> Result<Option<u64>, Error> {
+pub async fn bytes_over_limit(env: &Env) -> Result<Option<u64>, snapshot::Error> {
     let room = env.snapshots()?.total_size().await?;
     Ok((room > env.retention.max_bytes).then_some(room))
 }

@@ -5,16 +5,31 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_spec::{DeclaredTools, Executor, Secret, Server, Source, Transport, Workflow};
 
 use crate::env::Env;
-use crate::error::Error;
 
 /// The largest secret file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// Shorter values occur everywhere, and hiding them would redact ordinary words.
 const SHORTEST: usize = 8;
+
+/// A secret that is needed is not set.
+#[derive(Debug, thiserror::Error)]
+#[error("secret `{name}` is missing: {place}")]
+pub struct NoSecret {
+    pub name: String,
+    pub place: String,
+}
+
+impl Diagnose for NoSecret {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::new(Kind::Invalid, "A0103")
+            .hint("set it; Segno never reads secrets from a spec, so that they are not stored")
+    }
+}
 
 /// The values that are set, by name.
 pub struct Secrets {
@@ -45,7 +60,7 @@ impl Secrets {
     }
 
     /// The executors and MCP servers of a workflow with their secrets inserted.
-    pub(crate) fn fill(&self, declared: &DeclaredTools) -> Result<DeclaredTools, Error> {
+    pub(crate) fn fill(&self, declared: &DeclaredTools) -> Result<DeclaredTools, NoSecret> {
         let executor = |executor: &Executor| {
             Ok(Executor {
                 headers: self.fill_pairs(&executor.headers)?,
@@ -75,14 +90,14 @@ impl Secrets {
         })
     }
 
-    fn fill_pairs(&self, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, Error> {
+    fn fill_pairs(&self, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, NoSecret> {
         try_map(pairs, |(name, text)| {
             Ok((name.clone(), self.fill_text(text)?))
         })
     }
 
     /// `text` with the values of the secrets that it names. Other names stay unchanged.
-    fn fill_text(&self, text: &str) -> Result<String, Error> {
+    fn fill_text(&self, text: &str) -> Result<String, NoSecret> {
         let mut filled = text.to_owned();
         for secret in &self.declared {
             let word = format!("${{{}}}", secret.name);
@@ -90,7 +105,7 @@ impl Secrets {
                 continue;
             }
             let value = self.values.get(&secret.name);
-            let value = value.ok_or_else(|| Error::NoSecret {
+            let value = value.ok_or_else(|| NoSecret {
                 name: secret.name.clone(),
                 place: match &secret.source {
                     Source::Variable(name) => format!("the variable {name} is not set"),
@@ -103,7 +118,7 @@ impl Secrets {
     }
 }
 
-fn try_map<T, U>(all: &[T], make: impl Fn(&T) -> Result<U, Error>) -> Result<Vec<U>, Error> {
+fn try_map<T, U>(all: &[T], make: impl Fn(&T) -> Result<U, NoSecret>) -> Result<Vec<U>, NoSecret> {
     all.iter().map(make).collect()
 }
 

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::path::{Component, Path, PathBuf};
 
 use segno_core::checkpoint::Repository;
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::snapshot::WorkspaceStatus;
 
 use crate::env::Env;
-use crate::error::Error;
 use crate::workspace;
 
 /// How many changed files are named.
@@ -15,12 +15,24 @@ const MAX_NAMED_FILES: usize = 30;
 
 /// A path as text for the journal. A path that is not UTF-8 is refused, because a lossy copy would
 /// name another file.
-pub fn path_text(path: &Path) -> Result<String, Error> {
-    let unreadable = || Error::Unreadable {
+pub fn path_text(path: &Path) -> Result<String, NotUtf8> {
+    let not_utf8 = || NotUtf8 {
         path: path.to_owned(),
-        reason: "its name is not UTF-8".into(),
     };
-    path.to_str().map(str::to_owned).ok_or_else(unreadable)
+    path.to_str().map(str::to_owned).ok_or_else(not_utf8)
+}
+
+/// The path of a file is not text.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be read: its name is not UTF-8", .path.display())]
+pub struct NotUtf8 {
+    pub path: PathBuf,
+}
+
+impl Diagnose for NotUtf8 {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::new(Kind::Unavailable, "F0201")
+    }
 }
 
 /// The canonical path of a folder; the path itself if it cannot be resolved.

@@ -1,11 +1,37 @@
 //! Cancels a session permanently.
 
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::journal::{Event, RunEnded, StopMode, StopRequested};
 use segno_core::session::Status;
-use segno_core::store::{InboxMessage, Summary};
+use segno_core::store::{Error as StoreError, InboxMessage, Summary};
 use segno_engine::journal::Writer;
-use segno_engine::{Env, Error, Observer, history, lease, steps};
+use segno_engine::{Env, Observer, history, lease, steps};
+
+use crate::next_run::SessionEnded;
+
+/// Why a session was not cancelled.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Lease(#[from] lease::Error),
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error(transparent)]
+    Ended(#[from] SessionEnded),
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::Lease(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+            Self::Ended(error) => error.diagnosis(),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancelled {
@@ -23,21 +49,17 @@ pub async fn cancel(
     observer: std::sync::Arc<dyn Observer>,
 ) -> Result<Cancelled, Error> {
     if summary.status.is_final() {
-        return Err(Error::SessionEnded {
-            session: summary.id,
-            name: summary.name.clone(),
-            status: summary.status,
-        });
+        return Err(SessionEnded::new(summary, summary.status).into());
     }
     let lease = match lease::acquire(env, summary).await {
         Ok(lease) => lease,
-        Err(Error::LeaseHeld { .. }) => {
+        Err(lease::Error::Held { .. }) => {
             let message = InboxMessage::Stop(stop_request(mode, by));
             let now = env.clock.now();
             env.store.post(summary.id, now, message).await?;
             return Ok(Cancelled::Requested);
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let ended = end(env, summary, lease.run, mode, by, observer).await;
     if ended
@@ -69,11 +91,7 @@ async fn end(
 ) -> Result<(), Error> {
     let state = history::load_state(env, summary.id).await?;
     if state.status.is_final() {
-        return Err(Error::SessionEnded {
-            session: summary.id,
-            name: summary.name.clone(),
-            status: state.status,
-        });
+        return Err(SessionEnded::new(summary, state.status).into());
     }
     let mut events: Vec<Event> = vec![env.run_started()];
     events.extend(steps::unknown_step_events(&state));

@@ -6,14 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::{Manifest, Position, Trigger};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::fault::{Point, point};
+use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::Seq;
 use segno_core::lease::LeaseDecision;
-use segno_core::snapshot::{Change, Progress, Restore, Restored, Rules, Size};
+use segno_core::snapshot::{self, Change, Progress, Restore, Restored, Rules, Size};
 use segno_core::store::Error as StoreError;
 use segno_core::usage::Usage;
-use segno_engine::workspace::{self, canonical};
-use segno_engine::{Env, Error, lease};
+use segno_engine::workspace::{NotUtf8, canonical, path_text};
+use segno_engine::{Env, history, lease};
 
 use crate::relocate;
 
@@ -22,9 +24,54 @@ pub use segno_engine::checkpoint::{
     put_manifest, rules_of,
 };
 
+/// Why a checkpoint cannot be restored or compared.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
+    #[error(transparent)]
+    NotUtf8(#[from] NotUtf8),
+    /// The checkpoint was imported or pulled. Its recorded workspace is not trusted as the restore
+    /// target.
+    #[error("checkpoint {checkpoint} comes from {origin}; choose the folder to restore it into")]
+    UntrustedTarget {
+        checkpoint: CheckpointId,
+        origin: String,
+        /// The folder that the checkpoint records.
+        workspace: String,
+    },
+    #[error("session `{name}` ({session}) is running; its files cannot be replaced")]
+    RestoreWhileRunning { session: SessionId, name: Name },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+            Self::Snapshot(error) => error.diagnosis(),
+            Self::NotUtf8(error) => error.diagnosis(),
+            Self::UntrustedTarget { workspace, .. } => {
+                Diagnosis::new(Kind::Invalid, "K0205").hint(format!(
+                    "use `--into FOLDER` to choose the folder, or `--trust` to restore into {workspace}"
+                ))
+            }
+            Self::RestoreWhileRunning { name, .. } => {
+                Diagnosis::new(Kind::Conflict, "K0203").hint(format!(
+                    "restore into another folder with `--into FOLDER`, or cancel the session first: `segno cancel {name}`"
+                ))
+            }
+        }
+    }
+}
+
 /// The disk space of a checkpoint.
-pub async fn size(env: &Env, manifest: &Manifest) -> Result<Size, Error> {
-    Ok(env.snapshots()?.size(manifest.files.snapshot).await?)
+pub async fn size(env: &Env, manifest: &Manifest) -> Result<Size, snapshot::Error> {
+    env.snapshots()?.size(manifest.files.snapshot).await
 }
 
 /// Verifies the files of a checkpoint and its position in the journal. Returns the problems; empty
@@ -33,7 +80,7 @@ pub async fn verify(
     env: &Env,
     manifest: &Manifest,
     progress: &Progress,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, snapshot::Error> {
     let mut wrong = env
         .snapshots()?
         .verify(manifest.files.snapshot, progress)
@@ -60,7 +107,7 @@ pub async fn verify(
 }
 
 /// Stores the time of the verification. A checkpoint that was pruned or deleted meanwhile stays so.
-async fn note_verified(env: &Env, manifest: &Manifest) -> Result<(), Error> {
+async fn note_verified(env: &Env, manifest: &Manifest) -> Result<(), StoreError> {
     let now = env
         .store
         .get_checkpoint(manifest.session, manifest.id)
@@ -181,7 +228,7 @@ async fn capture_before_restore(
         host: env.processes.host(),
         version: env.version.to_owned(),
         parent: Some(manifest.id),
-        workspace: workspace::path_text(folder)?,
+        workspace: path_text(folder)?,
         files: file_counts(&captured),
         repositories: captured.repositories,
         environment: environment(env),
@@ -264,7 +311,11 @@ pub async fn diff(env: &Env, from: &Manifest, to: &Manifest) -> Result<Differenc
     })
 }
 
-pub async fn read_file(env: &Env, manifest: &Manifest, path: &str) -> Result<Vec<u8>, Error> {
+pub async fn read_file(
+    env: &Env,
+    manifest: &Manifest,
+    path: &str,
+) -> Result<Vec<u8>, snapshot::Error> {
     let read = env.snapshots()?.read(manifest.files.snapshot, path.into());
-    Ok(read.await?)
+    read.await
 }

@@ -7,8 +7,9 @@ use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thr
 use segno_core::journal::{Event, Text};
 use segno_core::resume::Strategy;
 use segno_core::step::Path;
+use segno_core::store::Error as StoreError;
 use segno_core::usage::ContextUsage;
-use segno_engine::{Env, Error, journal};
+use segno_engine::{Env, journal};
 
 /// How many of the newest journal events are searched for the last message.
 const NEWEST: usize = 4;
@@ -78,7 +79,7 @@ impl Collector {
     }
 
     /// The conversations, each with its last message.
-    pub(crate) async fn finish(self, env: &Env) -> Result<Vec<Conversation>, Error> {
+    pub(crate) async fn finish(self, env: &Env) -> Result<Vec<Conversation>, StoreError> {
         let mut talks = Vec::new();
         for (mut talk, said) in self.talks {
             for text in said.iter().rev() {

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use segno_core::journal::Seq;
 use segno_core::note::Note;
 use segno_core::store::Summary;
-use segno_engine::{Env, Error, workspace};
+use segno_engine::{Env, history, workspace};
 use serde::{Deserialize, Serialize};
 
 use crate::notes;
@@ -141,12 +141,14 @@ pub async fn read(
     category: Category,
     cursor: Option<Cursor>,
     limit: usize,
-) -> Result<Page, Error> {
+) -> Result<Page, history::Error> {
     let budget = PageBudget::new(limit);
     let handoff = match category {
-        Category::Steps => return reverse::page(env, summary, cursor, budget, item::steps).await,
+        Category::Steps => {
+            return Ok(reverse::page(env, summary, cursor, budget, item::steps).await?);
+        }
         Category::Conversation => {
-            return reverse::page(env, summary, cursor, budget, item::messages).await;
+            return Ok(reverse::page(env, summary, cursor, budget, item::messages).await?);
         }
         Category::GitChanges => return git_changes(env, summary).await,
         _ => notes::merged(env, summary).await?,
@@ -195,9 +197,9 @@ fn page_of_notes(mut all: Vec<Item>, cursor: Option<Cursor>, mut budget: PageBud
 
 /// The current status of the workspace's repository, and how it differs from the end of the last
 /// run.
-async fn git_changes(env: &Env, summary: &Summary) -> Result<Page, Error> {
+async fn git_changes(env: &Env, summary: &Summary) -> Result<Page, history::Error> {
     let folder = std::path::Path::new(&summary.workspace);
-    let state = segno_engine::history::load_state(env, summary.id).await?;
+    let state = history::load_state(env, summary.id).await?;
     let status = workspace::workspace_status(env, folder, state.start_commit()).await;
     let Some(git) = item::git(&status, state.workspace_status.as_ref()) else {
         return Ok(Page::empty());

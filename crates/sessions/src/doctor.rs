@@ -6,8 +6,8 @@ use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, Text};
 use segno_core::state::State;
-use segno_core::store::{Finding, Severity, Summary};
-use segno_engine::{Env, Error, history};
+use segno_core::store::{Error as StoreError, Finding, Severity, Summary};
+use segno_engine::{Env, history};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
@@ -28,7 +28,10 @@ impl Report {
 }
 
 /// Verifies everything. Calls `progress` with the number of finished sessions, and of all sessions.
-pub async fn verify(env: &Env, mut progress: impl FnMut(usize, usize)) -> Result<Report, Error> {
+pub async fn verify(
+    env: &Env,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Report, StoreError> {
     let mut report = Report {
         findings: env.store.examine().await?,
         ..Report::default()
@@ -93,7 +96,7 @@ async fn verify_session(
     summary: &Summary,
     report: &mut Report,
     referred: &mut BTreeSet<Digest>,
-) -> Result<(), Error> {
+) -> Result<(), history::Error> {
     let (session, status) = (summary.id, summary.status);
     let mut state = State::empty(session);
     let mut blobs = Vec::new();
@@ -102,12 +105,7 @@ async fn verify_session(
         if let Some(Text::Blob { blob, bytes }) = entry.event.text() {
             blobs.push((*blob, *bytes, entry.seq));
         }
-        state
-            .apply(&entry)
-            .map_err(|illegal| Error::InvalidJournal {
-                session,
-                reason: illegal.to_string(),
-            })
+        history::apply(&mut state, session, &entry)
     })
     .await?;
     for (blob, bytes, seq) in blobs {

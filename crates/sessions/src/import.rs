@@ -7,14 +7,102 @@
 use std::path::{Path, PathBuf};
 
 use segno_core::bundle::{self, Bundle};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Head, Record};
 use segno_core::session::Status;
 use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession, Summary};
-use segno_engine::error::Relation;
-use segno_engine::{Env, Error, journal, lease, workspace};
+use segno_engine::workspace::{NotUtf8, path_text};
+use segno_engine::{Env, journal, lease};
 
 use crate::relocate;
+
+/// How the local session relates to the one in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    Same,
+    /// The file continues where the local journal ends.
+    Behind,
+    /// The local journal continues where the file ends.
+    Ahead,
+    /// The journals have diverged.
+    Diverged,
+    /// The local session is in the trash.
+    InTrash,
+}
+
+/// Why a session was not imported.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{place} cannot be imported: {error}")]
+    InvalidFile { place: String, error: bundle::Error },
+    /// A session with the same id exists.
+    #[error("session `{name}` ({session}) {}", describe(*.relation, *.here, *.there))]
+    SessionExists {
+        session: SessionId,
+        name: Name,
+        relation: Relation,
+        /// How many events the local journal has.
+        here: u64,
+        /// How many events the imported journal has.
+        there: u64,
+    },
+    /// The imported session cannot get its folder.
+    #[error(transparent)]
+    Relocate(#[from] relocate::Error),
+    #[error(transparent)]
+    NotUtf8(#[from] NotUtf8),
+}
+
+fn describe(relation: Relation, here: u64, there: u64) -> String {
+    match relation {
+        Relation::Same => "already exists here with the same journal".into(),
+        Relation::Behind => {
+            format!("already exists here with {here} events; the file continues to event {there}")
+        }
+        Relation::Ahead => {
+            format!("already exists here with {here} events; the file has only the first {there}")
+        }
+        Relation::Diverged => {
+            "already exists here, and its journal has diverged from the one in the file".into()
+        }
+        Relation::InTrash => "already exists here, in the trash".into(),
+    }
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::InvalidFile { .. } => Diagnosis::new(Kind::FailedVerification, "F0204")
+                .hint("export the session again; if this file was transferred, compare the two"),
+            Self::SessionExists {
+                session,
+                name,
+                relation,
+                ..
+            } => {
+                let exists = Diagnosis::new(Kind::Conflict, "S0113");
+                match relation {
+                    Relation::Behind => exists.hint(format!(
+                        "run `segno sessions delete {session} --permanent`, then import again: the file has all of its events"
+                    )),
+                    Relation::InTrash => exists.hint(format!(
+                        "run `segno sessions restore {session}`, or `segno sessions delete {session} --permanent` and import again"
+                    )),
+                    Relation::Same | Relation::Ahead => exists.hint(format!(
+                        "nothing needs to be imported; `segno show {name}` shows the session"
+                    )),
+                    Relation::Diverged => exists,
+                }
+            }
+            Self::Relocate(error) => error.diagnosis(),
+            Self::NotUtf8(error) => error.diagnosis(),
+        }
+    }
+}
 
 /// An imported session.
 #[derive(Debug)]
@@ -39,7 +127,7 @@ pub fn read(place: &str, bytes: &[u8]) -> Result<Bundle, Error> {
             found,
             known: bundle::VERSION,
         }),
-        error => Error::InvalidSessionFile {
+        error => Error::InvalidFile {
             place: place.to_owned(),
             error,
         },
@@ -138,12 +226,12 @@ pub async fn import_into(
     };
     let summary = env.store.summary(imported.session).await?;
     relocate::relocate(env, &summary, &into).await?;
-    imported.workspace = workspace::path_text(&into)?;
+    imported.workspace = path_text(&into)?;
     Ok(imported)
 }
 
 /// Creates a session, and returns its name: the given one, or the first numbered one that is free.
-pub(crate) async fn create(env: &Env, new: NewSession, is_given: bool) -> Result<Name, Error> {
+pub(crate) async fn create(env: &Env, new: NewSession, is_given: bool) -> Result<Name, StoreError> {
     let family = new.name.clone();
     for number in 1.. {
         let name = family.numbered(number);
@@ -153,7 +241,7 @@ pub(crate) async fn create(env: &Env, new: NewSession, is_given: bool) -> Result
         };
         match env.store.create(new).await {
             Err(StoreError::NameTaken(_)) if !is_given => {}
-            other => return Ok(other.map(|_| name)?),
+            other => return other.map(|_| name),
         }
     }
     unreachable!("there are more numbers than sessions")
@@ -238,7 +326,7 @@ async fn compare_journals(
     session: SessionId,
     here: Head,
     there: &[Record],
-) -> Result<Relation, Error> {
+) -> Result<Relation, StoreError> {
     let end = there.last().map_or(Head::genesis(session), Record::head);
     if here == end {
         return Ok(Relation::Same);

@@ -15,9 +15,9 @@ pub mod details;
 pub mod doctor;
 pub mod fork;
 pub mod import;
-mod listing;
+pub mod listing;
 mod messages;
-mod next_run;
+pub mod next_run;
 pub mod notes;
 pub mod pause;
 pub mod recover;
@@ -31,5 +31,5 @@ pub mod start;
 pub mod trash;
 pub mod work;
 
-pub use listing::{ListedSession, find, list, newest_in, outdated, suspensions};
+pub use listing::{ListedSession, find, find_newest_in, list, newest_in, outdated, suspensions};
 pub use show::{SessionDetails, StepDetails, StepStatus, show};

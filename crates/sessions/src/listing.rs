@@ -1,17 +1,62 @@
 //! Lists and finds sessions.
 
 use std::collections::HashMap;
-use std::path::Path as Folder;
+use std::path::{Path as Folder, PathBuf};
 use std::time::Duration;
 
-use segno_core::error::{Diagnose, Kind as ErrorKind};
+use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind, join_shown};
 use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::Suspension;
 use segno_core::lease::Lease;
 use segno_core::session::Status;
 use segno_core::step::Path;
 use segno_core::store::{Error as StoreError, Summary, TrashedSession};
-use segno_engine::{Env, Error, history, lease};
+use segno_engine::{Env, history, lease};
+
+/// Why a session was not found.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("no session matches `{reference}`")]
+    NoSuchSession { reference: String },
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguous),
+    #[error("session `{name}` ({session}) is in the trash")]
+    InTrash { session: SessionId, name: Name },
+    #[error("no session was started in {}", .workspace.display())]
+    NoSessionInFolder { workspace: PathBuf },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::NoSuchSession { .. } => Diagnosis::new(ErrorKind::NotFound, "S0101")
+                .hint("`segno sessions list --all` lists all sessions"),
+            Self::Ambiguous(error) => error.diagnosis(),
+            Self::InTrash { name, .. } => Diagnosis::new(ErrorKind::NotFound, "S0111")
+                .hint(format!("`segno sessions restore {name}` restores it")),
+            Self::NoSessionInFolder { .. } => Diagnosis::new(ErrorKind::NotFound, "S0110")
+                .hint("`segno sessions list --all` lists the sessions of all folders"),
+        }
+    }
+}
+
+/// A reference that matches several sessions.
+#[derive(Debug, thiserror::Error)]
+#[error("`{reference}` matches several sessions: {}", join_shown(.candidates.iter().map(|(id, name)| format!("{name} ({id})"))))]
+pub struct Ambiguous {
+    pub reference: String,
+    pub candidates: Vec<(SessionId, Name)>,
+}
+
+impl Diagnose for Ambiguous {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::new(ErrorKind::Conflict, "S0105")
+            .hint("give more characters of the id, or the full name")
+    }
+}
 
 #[derive(Debug, Clone)]
 pub struct ListedSession {
@@ -22,7 +67,7 @@ pub struct ListedSession {
 }
 
 /// All sessions, newest first, and the errors of unreadable ones.
-pub async fn list(env: &Env) -> Result<(Vec<ListedSession>, Vec<StoreError>), Error> {
+pub async fn list(env: &Env) -> Result<(Vec<ListedSession>, Vec<StoreError>), StoreError> {
     let (mut listed, mut damaged) = (Vec::new(), Vec::new());
     for found in env.store.list().await? {
         match found {
@@ -61,9 +106,17 @@ pub async fn suspensions(
 }
 
 /// The newest session with this workspace. Skips unreadable sessions.
-pub async fn newest_in(env: &Env, folder: &Folder) -> Result<Option<Summary>, Error> {
+pub async fn newest_in(env: &Env, folder: &Folder) -> Result<Option<Summary>, StoreError> {
     let mut readable = env.store.list().await?.into_iter().flatten();
     Ok(readable.find(|summary| Folder::new(&summary.workspace) == folder))
+}
+
+/// Like [`newest_in`]; a folder without a session is an error.
+pub async fn find_newest_in(env: &Env, folder: &Folder) -> Result<Summary, Error> {
+    let newest = newest_in(env, folder).await?;
+    newest.ok_or_else(|| Error::NoSessionInFolder {
+        workspace: folder.to_owned(),
+    })
 }
 
 /// Resolves a session reference: an id, a name, or the beginning of either.
@@ -109,10 +162,11 @@ pub async fn find(env: &Env, reference: &str) -> Result<Summary, Error> {
         Err(Unresolved::Unknown) => Err(Error::NoSuchSession {
             reference: reference.to_owned(),
         }),
-        Err(Unresolved::Ambiguous(candidates)) => Err(Error::Ambiguous {
+        Err(Unresolved::Ambiguous(candidates)) => Err(Ambiguous {
             reference: reference.to_owned(),
             candidates,
-        }),
+        }
+        .into()),
     }
 }
 
@@ -157,7 +211,7 @@ pub async fn outdated(
     age: Duration,
     keep_completed: bool,
     unfinished: bool,
-) -> Result<Vec<ListedSession>, Error> {
+) -> Result<Vec<ListedSession>, StoreError> {
     let now = env.clock.now();
     let (listed, _) = list(env).await?;
     let goes = |listed: &ListedSession| {
@@ -179,7 +233,7 @@ pub async fn outdated(
 pub(crate) async fn resumable_sessions(
     env: &Env,
     workspace: &Folder,
-) -> Result<Vec<Summary>, Error> {
+) -> Result<Vec<Summary>, StoreError> {
     let mut found = Vec::new();
     for summary in env.store.list().await? {
         let summary = summary?;

@@ -8,24 +8,141 @@
 use std::path::{Path, PathBuf};
 
 use segno_core::digest::Digest;
-use segno_core::id::SessionId;
+use segno_core::error::{Diagnose, Diagnosis, Kind, join_shown};
+use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
 use segno_core::resume::Strategy;
+use segno_core::session::Status;
 use segno_core::state::{AttemptStatus, OpenStep, State};
 use segno_core::step;
-use segno_core::store::Summary;
+use segno_core::store::{Error as StoreError, Summary};
 use segno_core::time::format_duration;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::drift::{self, OnDrift};
 use segno_engine::resume::{Overrides, Replacement, strategies_above};
 use segno_engine::run::RunStart;
-use segno_engine::steps::{self, Agents};
-use segno_engine::{AgentDriver, Env, Error, Observer, journal, patterns, workspace};
+use segno_engine::steps::{self, Agents, PrepareError};
+use segno_engine::{AgentDriver, Env, Observer, env, journal, patterns, workspace};
 use segno_spec as spec;
 use segno_spec::{Agent, Change, Provider, StepChange, Workflow};
 use tokio::task::JoinHandle;
 
-use crate::start::read_spec;
+use crate::start::{SpecError, read_spec};
+
+/// Why no further run of a session can start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// The replacement for an agent cannot be used.
+    #[error(transparent)]
+    Driver(#[from] env::Error),
+    #[error(transparent)]
+    Ended(#[from] SessionEnded),
+    /// The run was lost while steps were in flight, and the spec says `in_flight: stop`.
+    #[error("the outcome of {} is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
+    UnknownOutcome { name: Name, steps: Vec<step::Path> },
+    /// The spec was edited, and the policy for changed specs is to refuse.
+    #[error("the spec was edited since session `{name}` last ran; it changes {}", join_shown(.steps))]
+    SpecChanged { name: Name, steps: Vec<String> },
+    /// The workspace changed since the last run, and the drift policy is to refuse.
+    #[error("the workspace changed since session `{name}` last ran: {}", join_shown(.drift))]
+    WorkspaceDrifted { name: Name, drift: Vec<String> },
+    #[error("the workspace of session `{name}`, {folder}, does not exist")]
+    WorkspaceMissing { name: Name, folder: String },
+    /// An option that only affects started work, where no work was started.
+    #[error("`{option}` has no effect on session `{name}`: {reason}")]
+    OptionWithoutEffect {
+        name: Name,
+        option: &'static str,
+        reason: &'static str,
+    },
+    #[error(transparent)]
+    NoSuchAgent(#[from] NoSuchAgent),
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+            Self::Spec(error) => error.diagnosis(),
+            Self::Prepare(error) => error.diagnosis(),
+            Self::Driver(error) => error.diagnosis(),
+            Self::Ended(error) => error.diagnosis(),
+            Self::UnknownOutcome { name, .. } => {
+                Diagnosis::new(Kind::NeedsUser, "R0103").hint(format!(
+                    "check whether it took effect; `segno resume {name} --in-flight repeat` runs it again"
+                ))
+            }
+            Self::SpecChanged { name, .. } => Diagnosis::new(Kind::Changed, "R0104").hint(format!(
+                "choose what happens with `segno resume {name} --on-change warn|rerun|pinned`"
+            )),
+            Self::WorkspaceDrifted { name, .. } => {
+                Diagnosis::new(Kind::Changed, "R0114").hint(format!(
+                    "`segno resume {name} --on-drift warn` continues and tells the agent the current state"
+                ))
+            }
+            Self::WorkspaceMissing { name, .. } => {
+                Diagnosis::new(Kind::Invalid, "R0118").hint(format!(
+                    "if you moved it, run `segno sessions move {name} FOLDER`; nothing was started"
+                ))
+            }
+            Self::OptionWithoutEffect { name, .. } => Diagnosis::new(Kind::Invalid, "R0127")
+                .hint(format!("`segno resume {name}` resumes without the option")),
+            Self::NoSuchAgent(error) => error.diagnosis(),
+        }
+    }
+}
+
+/// The session has a final status and cannot be resumed.
+#[derive(Debug, thiserror::Error)]
+#[error("session `{name}` ({session}) is {status}; fork it to continue from it")]
+pub struct SessionEnded {
+    pub session: SessionId,
+    pub name: Name,
+    pub status: Status,
+}
+
+impl SessionEnded {
+    pub(crate) fn new(summary: &Summary, status: Status) -> Self {
+        Self {
+            session: summary.id,
+            name: summary.name.clone(),
+            status,
+        }
+    }
+}
+
+impl Diagnose for SessionEnded {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::new(Kind::Conflict, "S0108").hint(format!(
+            "`segno fork {}` makes a copy that can be resumed; `segno run` starts a new session",
+            self.name
+        ))
+    }
+}
+
+/// No agent of this name can do the work.
+#[derive(Debug, thiserror::Error)]
+#[error("`{agent}` cannot take over: {reason}")]
+pub struct NoSuchAgent {
+    pub agent: String,
+    pub reason: String,
+}
+
+impl Diagnose for NoSuchAgent {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::new(Kind::Invalid, "R0115")
+            .hint("use `claude`, `codex`, or an agent of the spec")
+    }
+}
 
 /// What the user asks for.
 #[derive(Debug, Clone, Default)]
@@ -59,18 +176,21 @@ pub enum OnLimit {
 }
 
 /// The provider of a replacement: an agent of the spec, or a CLI agent, by name.
-pub(crate) fn replacement_provider(workflow: &Workflow, name: &str) -> Result<Provider, Error> {
+pub(crate) fn replacement_provider(
+    workflow: &Workflow,
+    name: &str,
+) -> Result<Provider, NoSuchAgent> {
     let program = || {
         let name = if name == "claude" {
             "claude-code"
         } else {
             name
         };
-        let program = name.parse().map_err(|_| Error::NoSuchAgent {
+        let program = name.parse().map_err(|_| NoSuchAgent {
             agent: name.to_owned(),
             reason: "it is neither an agent of the spec nor a CLI agent".to_owned(),
         })?;
-        Ok::<_, Error>(Provider::Program {
+        Ok(Provider::Program {
             program,
             model: None,
         })
@@ -80,15 +200,11 @@ pub(crate) fn replacement_provider(workflow: &Workflow, name: &str) -> Result<Pr
 }
 
 /// Refuses a session whose status cannot be resumed.
-pub(crate) fn check_resumable(summary: &Summary) -> Result<(), Error> {
+pub(crate) fn check_resumable(summary: &Summary) -> Result<(), SessionEnded> {
     if summary.status.is_resumable() {
         return Ok(());
     }
-    Err(Error::SessionEnded {
-        session: summary.id,
-        name: summary.name.clone(),
-        status: summary.status,
-    })
+    Err(SessionEnded::new(summary, summary.status))
 }
 
 /// Prepares the next run under the acquired lease: state, spec, agents and overrides. Writes no
@@ -257,10 +373,11 @@ fn resolve_replacement(
     let folder = spec_path.parent().unwrap_or(Path::new("."));
     match env.drivers.driver(&provider, folder)? {
         AgentDriver::CliAgent(cli_agent) => Ok(Replacement::Program(cli_agent)),
-        AgentDriver::Stateless(_) | AgentDriver::Model(_) => Err(Error::NoSuchAgent {
+        AgentDriver::Stateless(_) | AgentDriver::Model(_) => Err(NoSuchAgent {
             agent: name.to_owned(),
             reason: "it is not a CLI agent".to_owned(),
-        }),
+        }
+        .into()),
     }
 }
 
@@ -273,12 +390,12 @@ struct ChosenSpec {
 /// A spec file that is being read in the background.
 struct SpecReading {
     path: PathBuf,
-    reading: JoinHandle<Result<(String, Workflow), Error>>,
+    reading: JoinHandle<Result<(String, Workflow), SpecError>>,
 }
 
 impl SpecReading {
     /// The content of the spec file; read again if the session was moved since it started.
-    async fn finish(self, env: &Env, state: &State) -> Result<(String, Workflow), Error> {
+    async fn finish(self, env: &Env, state: &State) -> Result<(String, Workflow), SpecError> {
         let read = self
             .reading
             .await
@@ -293,11 +410,14 @@ impl SpecReading {
 /// Starts to read the spec file. For a long chain that takes as long as reading the journal, so
 /// both happen at once. The path is the one recorded at the start, which is almost always still
 /// right. `None` if the session was started without a file.
-async fn start_reading_spec(env: &Env, session: SessionId) -> Result<Option<SpecReading>, Error> {
+async fn start_reading_spec(
+    env: &Env,
+    session: SessionId,
+) -> Result<Option<SpecReading>, history::Error> {
     let path = match env.store.event(session, Seq(1)).await?.event {
         Event::SessionCreated(created) => PathBuf::from(created.spec_path),
         other => {
-            return Err(Error::InvalidJournal {
+            return Err(history::Error::InvalidJournal {
                 session,
                 reason: format!("its journal begins with {}", other.kind()),
             });
@@ -317,7 +437,7 @@ async fn choose_spec(
     env: &Env,
     summary: &Summary,
     state: &State,
-    spec_file: Result<(String, Workflow), Error>,
+    spec_file: Result<(String, Workflow), SpecError>,
     on_change: OnChange,
     observer: &dyn Observer,
 ) -> Result<ChosenSpec, Error> {
@@ -338,7 +458,7 @@ async fn choose_spec(
         return Ok(unchanged(kept));
     }
     let (text, workflow) = match spec_file {
-        Err(Error::Unreadable { path, reason }) => {
+        Err(SpecError::Unreadable { path, reason }) => {
             observer.notice(&format!(
                 "{} can no longer be read ({reason}); continuing with the stored copy",
                 path.display()

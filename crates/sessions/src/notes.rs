@@ -5,21 +5,71 @@
 
 mod wait;
 
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::handoff::{Handoff, NoteList, StoredNote};
+use segno_core::id::Name;
 use segno_core::journal::{Event, NoteWithdrawn, NotesWritten, Seq};
 use segno_core::lease::LeaseDecision;
 use segno_core::note::{MAX_TEXT, Note, NoteId, NoteKind, Source, WrittenNote};
 use segno_core::step::Path;
-use segno_core::store::{InboxMessage, Summary};
+use segno_core::store::{Error as StoreError, InboxMessage, Summary};
 use segno_core::usage::Usage;
-use segno_engine::between_runs::BetweenRuns;
+use segno_engine::between_runs::{self, BetweenRuns};
 use segno_engine::note_events::{inbox_notes, redact_and_bound, to_event};
-use segno_engine::{Env, Error, history, lease};
+use segno_engine::{Env, history, lease};
 
 pub use wait::record_and_wait;
 
 /// How many notes one call may write.
 const MAX_NOTES: usize = 100;
+
+/// Why a change to the notes was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error(transparent)]
+    BetweenRuns(#[from] between_runs::Error),
+    /// The note does not exist, or was replaced or withdrawn.
+    #[error("session `{name}` has no note {note}")]
+    NoSuchNote {
+        name: Name,
+        note: NoteId,
+        /// The current notes of the same kind.
+        standing: Vec<NoteId>,
+    },
+    /// Only the user may change this note.
+    #[error("note {note} was written by the user; agents cannot change it")]
+    NotEditable { note: NoteId },
+    #[error("the note is not valid: {reason}")]
+    InvalidNote { reason: String },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+            Self::BetweenRuns(error) => error.diagnosis(),
+            Self::NoSuchNote { name, standing, .. } => {
+                let hint = if standing.is_empty() {
+                    format!("`segno note list {name} --all` lists all notes")
+                } else {
+                    let standing: Vec<String> = standing.iter().map(NoteId::to_string).collect();
+                    format!("current notes: {}", standing.join(", "))
+                };
+                Diagnosis::new(Kind::Invalid, "R0150").hint(hint)
+            }
+            Self::NotEditable { note } => Diagnosis::new(Kind::Invalid, "R0151").hint(format!(
+                "write a new note that corrects it, or ask the user to run `segno note correct {note}`"
+            )),
+            Self::InvalidNote { .. } => Diagnosis::new(Kind::Invalid, "R0152")
+                .hint("describe what happened in one or two sentences"),
+        }
+    }
+}
 
 /// Who writes the notes.
 #[derive(Debug, Clone)]
@@ -68,12 +118,13 @@ pub async fn record(
         LeaseDecision::Held | LeaseDecision::KillAndAcquire => None,
     };
     let between_runs = match acquired {
-        None | Some(Err(Error::LeaseHeld { .. })) => {
+        Some(Ok(between_runs)) => between_runs,
+        Some(Err(error)) if !error.is_held() => return Err(error.into()),
+        None | Some(Err(_)) => {
             let posted = env.store.post(summary.id, env.clock.now(), message);
             posted.await?;
             return Ok(Recorded::Posted);
         }
-        Some(acquired) => acquired?,
     };
     let event = to_event(env, message).expect("notes convert to an event");
     let state = between_runs.append_after_notes(event).await?;
@@ -84,7 +135,7 @@ pub async fn record(
 }
 
 /// The merged notes of a session, including those in the inbox.
-pub async fn merged(env: &Env, summary: &Summary) -> Result<Handoff, Error> {
+pub async fn merged(env: &Env, summary: &Summary) -> Result<Handoff, history::Error> {
     // In this order, a note that the run appends in between is seen in both places and counts once.
     let (waiting, _) = inbox_notes(env, summary.id).await?;
     let state = history::load_state(env, summary.id).await?;
@@ -172,7 +223,7 @@ fn validate(
             }) => Err(not_found_error(handoff, summary, id)),
             // Only a human changes what a human wrote.
             Some(known) if known.source == Source::User && author.source != Source::User => {
-                Err(Error::NoteNotEditable { note: id })
+                Err(Error::NotEditable { note: id })
             }
             Some(_) => Ok(()),
         }

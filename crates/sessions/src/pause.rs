@@ -4,24 +4,55 @@
 //! of its step, or immediately if that takes too long, and creates a checkpoint. The caller can
 //! wait for both, and creates the checkpoint itself if the run was lost before it could.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segno_core::checkpoint::{Manifest, Trigger};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Run, StopMode, StopRequested};
 use segno_core::lease::{LeaseDecision, Liveness, Owner};
 use segno_core::session::Status;
-use segno_core::store::{InboxMessage, Summary};
-use segno_engine::{Env, Error, lease};
+use segno_core::store::{Error as StoreError, InboxMessage, Summary};
+use segno_engine::{Env, checkpoint, lease};
 
-use crate::checkpoint;
+use crate::listing::Ambiguous;
 
 /// How often [`wait`] checks whether a run has stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The limit of characters of a reason.
 const MAX_REASON: usize = 1000;
+
+/// Why no pause could be requested.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("no session is running in {}", .workspace.display())]
+    NoRunningSession { workspace: PathBuf },
+    /// Several sessions run in the folder.
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguous),
+    #[error("session `{name}` is not running; it is {status}")]
+    NotRunning { name: Name, status: Status },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::NoRunningSession { .. } => Diagnosis::new(Kind::NotFound, "S0115")
+                .hint("`segno status` shows the running sessions"),
+            Self::Ambiguous(error) => error.diagnosis(),
+            Self::NotRunning { name, status } if status.is_resumable() => {
+                Diagnosis::new(Kind::Conflict, "S0116")
+                    .hint(format!("`segno resume {name}` continues it"))
+            }
+            Self::NotRunning { .. } => Diagnosis::new(Kind::Conflict, "S0116"),
+        }
+    }
+}
 
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -42,7 +73,7 @@ pub struct Paused {
     /// The session afterwards: it may have completed before it could pause.
     pub summary: Summary,
     /// The checkpoint of a paused session, or why there is none.
-    pub checkpoint: Option<Result<Manifest, Error>>,
+    pub checkpoint: Option<Result<Manifest, checkpoint::Error>>,
 }
 
 /// The session that runs in a folder.
@@ -50,10 +81,11 @@ pub async fn running(env: &Env, workspace: &Path) -> Result<Summary, Error> {
     let mut found = lease::active_sessions(env, workspace).await?;
     match (found.pop(), &found[..]) {
         (Some((one, _)), []) => Ok(one),
-        (Some(one), others) => Err(Error::Ambiguous {
+        (Some(one), others) => Err(Ambiguous {
             reference: workspace.display().to_string(),
             candidates: others.iter().chain([&one]).map(id_and_name).collect(),
-        }),
+        }
+        .into()),
         (None, _) => Err(Error::NoRunningSession {
             workspace: workspace.to_owned(),
         }),
@@ -94,7 +126,7 @@ pub async fn request(env: &Env, summary: &Summary, request: Request) -> Result<S
 }
 
 /// Waits until the run has released the session, and until its checkpoint exists.
-pub async fn wait(env: &Env, summary: &Summary, sent: &SentRequest) -> Result<Paused, Error> {
+pub async fn wait(env: &Env, summary: &Summary, sent: &SentRequest) -> Result<Paused, StoreError> {
     let summary = loop {
         let lease = env.store.lease(summary.id).await?;
         if lease.run != sent.run || lease::verdict(env, &lease) != LeaseDecision::Held {
@@ -119,7 +151,7 @@ async fn wait_for_checkpoint(
     env: &Env,
     summary: &Summary,
     sent: &SentRequest,
-) -> Result<Manifest, Error> {
+) -> Result<Manifest, checkpoint::Error> {
     loop {
         let works = env.processes.liveness(&sent.owner) == Liveness::Running;
         let (checkpoints, _) = checkpoint::list(env, Some(summary)).await?;

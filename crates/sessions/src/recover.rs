@@ -10,10 +10,9 @@ use segno_core::session::Status;
 use segno_core::snapshot::Progress;
 use segno_core::step::Path;
 use segno_core::store::{Error as StoreError, Summary};
-use segno_engine::between_runs::BetweenRuns;
-use segno_engine::{Env, Error, steps};
+use segno_engine::between_runs::{self, BetweenRuns};
+use segno_engine::{Env, checkpoint, steps};
 
-use crate::checkpoint;
 use crate::listing::{self, ListedSession};
 
 #[derive(Debug)]
@@ -21,13 +20,13 @@ pub struct Recovered {
     /// The session after the recovery.
     pub summary: Summary,
     /// The checkpoint of what the run left, or why there is none.
-    pub checkpoint: Result<Manifest, Error>,
+    pub checkpoint: Result<Manifest, checkpoint::Error>,
     /// The steps whose outcome is unknown.
     pub unknown: Vec<Path>,
 }
 
 /// The sessions whose run was lost and that are not marked yet, and the errors of unreadable ones.
-pub async fn find_lost(env: &Env) -> Result<(Vec<Summary>, Vec<StoreError>), Error> {
+pub async fn find_lost(env: &Env) -> Result<(Vec<Summary>, Vec<StoreError>), StoreError> {
     let (listed, damaged) = listing::list(env).await?;
     let is_lost = |listed: &ListedSession| {
         (listed.summary.status, listed.status) == (Status::Running, Status::Interrupted)
@@ -42,9 +41,9 @@ pub async fn recover(
     env: &Env,
     summary: &Summary,
     progress: &Progress,
-) -> Result<Option<Recovered>, Error> {
+) -> Result<Option<Recovered>, between_runs::Error> {
     let between_runs = match BetweenRuns::acquire(env, summary).await {
-        Err(Error::LeaseHeld { .. }) => return Ok(None),
+        Err(error) if error.is_held() => return Ok(None),
         begun => begun?,
     };
     if between_runs.state.status != Status::Running {

@@ -6,12 +6,36 @@
 
 use std::path::{Path, PathBuf};
 
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Head, SessionMoved};
 use segno_core::state::Created;
 use segno_core::store::Summary;
-use segno_engine::between_runs::BetweenRuns;
-use segno_engine::{Env, Error, history, workspace};
+use segno_engine::between_runs::{self, BetweenRuns};
+use segno_engine::workspace::{NotUtf8, path_text};
+use segno_engine::{Env, history};
+
+/// Why a session was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{} cannot be used as a workspace: {reason}", .path.display())]
+    InvalidFolder { path: PathBuf, reason: String },
+    #[error(transparent)]
+    NotUtf8(#[from] NotUtf8),
+    #[error(transparent)]
+    BetweenRuns(#[from] between_runs::Error),
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::InvalidFolder { .. } => Diagnosis::new(Kind::Invalid, "R0117")
+                .hint("use an existing folder, or create it first"),
+            Self::NotUtf8(error) => error.diagnosis(),
+            Self::BetweenRuns(error) => error.diagnosis(),
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relocated {
@@ -56,7 +80,7 @@ pub async fn relocate(env: &Env, summary: &Summary, to: &Path) -> Result<Relocat
         Ok(moved) => moved,
         Err(error) => {
             between_runs.release().await;
-            return Err(error);
+            return Err(error.into());
         }
     };
     let to = moved.workspace.clone();
@@ -65,15 +89,15 @@ pub async fn relocate(env: &Env, summary: &Summary, to: &Path) -> Result<Relocat
 }
 
 /// The event that moves a session to another folder.
-pub(crate) fn moved(created: &Created, to: &Path) -> Result<SessionMoved, Error> {
+pub(crate) fn moved(created: &Created, to: &Path) -> Result<SessionMoved, NotUtf8> {
     let from = Path::new(&created.workspace);
     let rebased = |path: &str| match Path::new(path).strip_prefix(from) {
-        Ok(rest) if rest.as_os_str().is_empty() => workspace::path_text(to),
-        Ok(rest) => workspace::path_text(&to.join(rest)),
+        Ok(rest) if rest.as_os_str().is_empty() => path_text(to),
+        Ok(rest) => path_text(&to.join(rest)),
         Err(_) => Ok(path.to_owned()),
     };
     Ok(SessionMoved {
-        workspace: workspace::path_text(to)?,
+        workspace: path_text(to)?,
         spec_path: rebased(&created.spec_path)?,
         out: rebased(&created.out)?,
     })
@@ -110,7 +134,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use segno_core::id::Name;
-    use segno_core::session::Kind;
+    use segno_core::session::Kind as SessionKind;
     use segno_core::time::Timestamp;
 
     use super::*;
@@ -125,7 +149,7 @@ mod tests {
         ] {
             let created = Created {
                 name: Name::new("one").unwrap(),
-                kind: Kind::Workflow,
+                kind: SessionKind::Workflow,
                 workspace: "/a/b".into(),
                 spec_path: spec.into(),
                 variables: BTreeMap::new(),

@@ -1,8 +1,10 @@
 //! Pulls checkpoints from the remote, and deletes what nothing there references.
 
+mod error;
 mod pull;
 mod sweep;
 
+pub use error::Error;
 pub use pull::{Pulled, PulledSession, pull};
 pub use segno_engine::remote::{Pushed, list, push, push_all, push_pending};
 pub use sweep::{Swept, sweep};

@@ -14,12 +14,12 @@ use segno_core::store::Summary;
 use segno_core::usage::Usage;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::context::{ContextInput, Outline, Task, TaskStatus, compile, edited};
-use segno_engine::{Env, Error, lease, workspace};
+use segno_engine::{Env, lease, workspace};
 use segno_spec::Pattern;
 
 use crate::{notes, work};
 
-pub use edit::edit;
+pub use edit::{Error, edit};
 pub use segno_engine::resume::context::{MAX_TOKENS, ResumeContext, Section, quote};
 
 /// Why the newest run ended, if that is recorded.
@@ -49,7 +49,7 @@ pub struct ContextSource {
 }
 
 /// Collects what is known about a session.
-pub async fn collect(env: &Env, summary: Summary) -> Result<ContextSource, Error> {
+pub async fn collect(env: &Env, summary: Summary) -> Result<ContextSource, history::Error> {
     let state = history::load_state(env, summary.id).await?;
     let lease = env.store.lease(summary.id).await?;
     let lost = lease::effective_status(env, &summary, &lease) == Status::Interrupted;

@@ -11,7 +11,7 @@ use segno_core::journal::{Event, Head, JournalEvent, Seq};
 use segno_core::step::Path;
 use segno_core::store::{Error as StoreError, Summary};
 use segno_core::time::Timestamp;
-use segno_engine::{Env, Error, journal};
+use segno_engine::{Env, journal};
 
 use crate::messages;
 
@@ -63,7 +63,7 @@ pub async fn search(
     env: &Env,
     query: &Query,
     mut progress: impl FnMut(u64, u64),
-) -> Result<SearchResult, Error> {
+) -> Result<SearchResult, StoreError> {
     let (mut sessions, mut damaged) = (Vec::new(), Vec::new());
     for found in env.store.list().await? {
         match found {
@@ -87,7 +87,7 @@ pub async fn search(
     };
     for (done, summary) in (1..).zip(&sessions) {
         match newest.search_session(env, summary).await {
-            Err(Error::Store(error @ StoreError::Damaged { .. })) => damaged.push(error),
+            Err(error @ StoreError::Damaged { .. }) => damaged.push(error),
             other => other?,
         }
         progress(done, total);
@@ -137,7 +137,7 @@ struct NewestMatches<'a> {
 }
 
 impl NewestMatches<'_> {
-    async fn search_session(&mut self, env: &Env, summary: &Summary) -> Result<(), Error> {
+    async fn search_session(&mut self, env: &Env, summary: &Summary) -> Result<(), StoreError> {
         let mut head = Head::genesis(summary.id);
         let mut agents = BTreeMap::new();
         loop {
@@ -163,7 +163,7 @@ impl NewestMatches<'_> {
         summary: &Summary,
         agents: &BTreeMap<Path, String>,
         entry: &JournalEvent,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let Some((path, _)) = entry.event.step() else {
             return Ok(());
         };

@@ -9,7 +9,7 @@ use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::usage::Usage;
-use segno_engine::{Env, Error, history, lease};
+use segno_engine::{Env, history, lease};
 
 use crate::ListedSession;
 use crate::conversations::{self, Conversation};
@@ -62,7 +62,7 @@ pub enum StepStatus {
 }
 
 /// Reads a session, and verifies every event.
-pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, Error> {
+pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history::Error> {
     let lease = env.store.lease(summary.id).await?;
     let mut state = State::empty(summary.id);
     let mut steps: Vec<StepDetails> = Vec::new();
@@ -88,12 +88,7 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, Error> 
             apply_event(&mut steps[index], &entry.event);
             steps[index].seq = entry.seq;
         }
-        state
-            .apply(&entry)
-            .map_err(|illegal| Error::InvalidJournal {
-                session: summary.id,
-                reason: illegal.to_string(),
-            })
+        history::apply(&mut state, summary.id, &entry)
     })
     .await?;
     let standing = lease::effective_status(env, &summary, &lease);

@@ -9,21 +9,91 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, JournalEvent, Run, SessionCreated};
 use segno_core::session::{Kind, Status};
 use segno_core::state::State;
 use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession};
 use segno_engine::run::{self, RunStart};
-use segno_engine::steps::Agents;
-use segno_engine::workspace::path_text;
-use segno_engine::{Env, Error, Observer, Outcome, StopToken, artifact_files, journal};
+use segno_engine::steps::{Agents, PrepareError};
+use segno_engine::workspace::{NotUtf8, path_text};
+use segno_engine::{Env, Observer, Outcome, StopToken, artifact_files, history, journal};
 use segno_spec as spec;
 use segno_spec::Workflow;
 use segno_spec::template::Templates;
 
 /// The largest spec file that is read, in bytes.
 pub const MAX_SPEC_BYTES: u64 = 10 * 1024 * 1024;
+
+/// Why a spec cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    #[error("{} cannot be read: {reason}", .path.display())]
+    Unreadable { path: PathBuf, reason: String },
+    #[error("{} {}", .path.display(), fault(problems))]
+    Invalid {
+        path: PathBuf,
+        #[source]
+        problems: spec::Problems,
+    },
+    #[error("{} cannot run: its inputs are not valid", .path.display())]
+    Variables {
+        path: PathBuf,
+        #[source]
+        problems: spec::binding::Error,
+    },
+}
+
+fn fault(problems: &spec::Problems) -> &'static str {
+    match problems.fault() {
+        spec::Fault::Invalid => "is not a valid spec",
+        spec::Fault::Unsupported => "uses features that this version does not support",
+    }
+}
+
+impl Diagnose for SpecError {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Unreadable { .. } => Diagnosis::new(ErrorKind::Unavailable, "F0201"),
+            Self::Invalid { problems, .. } => problems.diagnosis(),
+            Self::Variables { problems, .. } => problems.diagnosis(),
+        }
+    }
+}
+
+/// Why a session was not started, or its first run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    #[error(transparent)]
+    Artifact(#[from] artifact_files::Error),
+    #[error(transparent)]
+    NotUtf8(#[from] NotUtf8),
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error(transparent)]
+    Run(#[from] segno_engine::Error),
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::Spec(error) => error.diagnosis(),
+            Self::Prepare(error) => error.diagnosis(),
+            Self::Artifact(error) => error.diagnosis(),
+            Self::NotUtf8(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+            Self::Run(error) => error.diagnosis(),
+        }
+    }
+}
 
 /// What the user asks for.
 #[derive(Debug, Clone)]
@@ -41,8 +111,8 @@ pub struct Request {
 
 /// Reads and validates a spec, and inlines the files that it refers to: the returned text is
 /// self-contained.
-pub fn read_spec(env: &Env, path: &Path) -> Result<(String, Workflow), Error> {
-    let unreadable = |reason: String| Error::Unreadable {
+pub fn read_spec(env: &Env, path: &Path) -> Result<(String, Workflow), SpecError> {
+    let unreadable = |reason: String| SpecError::Unreadable {
         path: path.to_owned(),
         reason,
     };
@@ -65,8 +135,8 @@ pub fn read_spec(env: &Env, path: &Path) -> Result<(String, Workflow), Error> {
     };
     let loaded = spec::load(&text, &files);
     match (loaded, missing.take()) {
-        (Err(_), Some((path, reason))) => Err(Error::Unreadable { path, reason }),
-        (loaded, _) => loaded.map_err(|problems| Error::Spec {
+        (Err(_), Some((path, reason))) => Err(SpecError::Unreadable { path, reason }),
+        (loaded, _) => loaded.map_err(|problems| SpecError::Invalid {
             path: path.to_owned(),
             problems,
         }),
@@ -140,7 +210,7 @@ pub(crate) async fn start_parsed(
     let creating = create(env, session, created, Vec::new(), naming, &*observer);
     let (name, state) = creating.await?;
     let run_start = RunStart::first(session, name, workflow, agents, state);
-    Box::pin(run::execute(env, run_start, observer, stop_token)).await
+    Ok(Box::pin(run::execute(env, run_start, observer, stop_token)).await?)
 }
 
 /// The variables, with values redacted that look like secrets: they are journaled, and a later run
@@ -150,9 +220,9 @@ pub(crate) fn bind(
     workflow: &Workflow,
     request: &Request,
     notice: &dyn Fn(&str),
-) -> Result<BTreeMap<String, serde_json::Value>, Error> {
+) -> Result<BTreeMap<String, serde_json::Value>, SpecError> {
     let mut variables =
-        spec::bind(workflow, &request.variables).map_err(|problems| Error::Variables {
+        spec::bind(workflow, &request.variables).map_err(|problems| SpecError::Variables {
             path: request.spec.clone(),
             problems,
         })?;
@@ -185,7 +255,7 @@ pub(crate) async fn create(
     opening: Vec<Event>,
     naming: Naming,
     observer: &dyn Observer,
-) -> Result<(Name, State), Error> {
+) -> Result<(Name, State), history::Error> {
     let workspace = PathBuf::from(&created.workspace);
     let created = SessionCreated {
         commit: match &env.snapshots {
@@ -216,12 +286,7 @@ pub(crate) async fn create(
                 event,
                 hash: record.hash,
             };
-            state
-                .apply(&entry)
-                .map_err(|illegal| Error::InvalidJournal {
-                    session,
-                    reason: illegal.to_string(),
-                })?;
+            history::apply(&mut state, session, &entry)?;
             records.push(record);
             entries.push(entry);
         }

@@ -3,19 +3,45 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use segno_core::error::{Diagnose, Kind};
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::{Head, Text};
 use segno_core::lease::{LeaseDecision, Liveness};
 use segno_core::session::Status;
 use segno_core::store::{Error as StoreError, Summary, Swept, TrashedSession};
 use segno_core::time::Timestamp;
-use segno_engine::{Env, Error, history, lease};
+use segno_engine::{Env, history, lease};
 
-use crate::listing;
+use crate::listing::{self, Ambiguous};
 
 /// Younger blobs are never deleted: a run may be about to reference them.
 const GRACE: Duration = Duration::from_hours(24);
+
+/// Why a session was not moved to the trash, or not found there.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("session `{name}` ({session}) is running and cannot be deleted")]
+    DeleteWhileRunning { session: SessionId, name: Name },
+    #[error("no session in the trash matches `{reference}`")]
+    NotInTrash { reference: String },
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguous),
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::DeleteWhileRunning { name, .. } => Diagnosis::new(Kind::Conflict, "S0109")
+                .hint(format!("cancel it first: `segno cancel {name}`")),
+            Self::NotInTrash { .. } => Diagnosis::new(Kind::NotFound, "S0112")
+                .hint("`segno sessions trash` lists the sessions in the trash"),
+            Self::Ambiguous(error) => error.diagnosis(),
+        }
+    }
+}
 
 /// A session to delete.
 #[derive(Debug, Clone)]
@@ -43,10 +69,10 @@ impl Target {
 }
 
 /// Resolves a session to delete. A damaged session is found by its whole id only.
-pub async fn target(env: &Env, reference: &str) -> Result<Target, Error> {
+pub async fn target(env: &Env, reference: &str) -> Result<Target, listing::Error> {
     match (listing::find(env, reference).await, reference.parse()) {
         (Ok(summary), _) => Ok(Target::Readable(summary)),
-        (Err(Error::Store(error)), Ok(session)) if error.kind() == Kind::Damaged => {
+        (Err(listing::Error::Store(error)), Ok(session)) if error.kind() == Kind::Damaged => {
             Ok(Target::Damaged(session, error))
         }
         (Err(error), _) => Err(error),
@@ -88,7 +114,7 @@ impl TrashItem {
 }
 
 /// The sessions in the trash, newest first, and the errors of unreadable ones.
-pub async fn list(env: &Env) -> Result<(Vec<TrashItem>, Vec<StoreError>), Error> {
+pub async fn list(env: &Env) -> Result<(Vec<TrashItem>, Vec<StoreError>), StoreError> {
     let (mut trashed, mut damaged) = (Vec::new(), Vec::new());
     for found in env.store.list_trash().await? {
         match found {
@@ -129,10 +155,11 @@ pub async fn find(env: &Env, reference: &str) -> Result<TrashedSession, Error> {
         Err(Unresolved::Unknown) => Err(Error::NotInTrash {
             reference: reference.to_owned(),
         }),
-        Err(Unresolved::Ambiguous(candidates)) => Err(Error::Ambiguous {
+        Err(Unresolved::Ambiguous(candidates)) => Err(Ambiguous {
             reference: reference.to_owned(),
             candidates,
-        }),
+        }
+        .into()),
     }
 }
 
@@ -142,7 +169,7 @@ pub async fn restore(
     env: &Env,
     discarded: &TrashedSession,
     wanted: Option<Name>,
-) -> Result<Name, Error> {
+) -> Result<Name, StoreError> {
     let family = wanted.clone().unwrap_or_else(|| discarded.shown_name());
     for number in 1.. {
         let name = family.numbered(number);
@@ -152,14 +179,14 @@ pub async fn restore(
             .await
         {
             Err(StoreError::NameTaken(_)) if wanted.is_none() => {}
-            other => return Ok(other.map(|()| name)?),
+            other => return other.map(|()| name),
         }
     }
     unreachable!("there are more numbers than sessions")
 }
 
 /// The sessions that have been in the trash for at least `keep`.
-pub async fn expired(env: &Env, keep: Duration) -> Result<Vec<TrashItem>, Error> {
+pub async fn expired(env: &Env, keep: Duration) -> Result<Vec<TrashItem>, StoreError> {
     let now = env.clock.now();
     let (mut trashed, _) = list(env).await?;
     trashed.retain(|trashed| now.since(trashed.discarded.at) >= keep);
@@ -170,11 +197,11 @@ pub async fn expired(env: &Env, keep: Duration) -> Result<Vec<TrashItem>, Error>
 pub enum Sweep {
     Done(Swept),
     /// Nothing was deleted: references are only known if every journal can be read.
-    Skipped(Error),
+    Skipped(history::Error),
 }
 
 /// Deletes blobs that no session references, including sessions in the trash.
-pub async fn sweep(env: &Env) -> Result<Sweep, Error> {
+pub async fn sweep(env: &Env) -> Result<Sweep, history::Error> {
     let mut before = env.clock.now().before(GRACE);
     let mut sessions = Vec::new();
     for found in env.store.list().await? {
@@ -209,7 +236,7 @@ async fn collect_blobs(
     env: &Env,
     session: SessionId,
     kept: &mut BTreeSet<segno_core::digest::Digest>,
-) -> Result<Option<Timestamp>, Error> {
+) -> Result<Option<Timestamp>, history::Error> {
     let lease = env.store.lease(session).await?;
     history::read_events(env, session, Head::genesis(session), |entry| {
         if let Some(Text::Blob { blob, .. }) = entry.event.text() {

@@ -124,7 +124,7 @@ async fn store_edit(
     now: &str,
     was_edited: bool,
     text: &str,
-) -> Result<&'static str, segno_engine::Error> {
+) -> Result<&'static str, resume_context::Error> {
     if text == now.trim_end() || (text.is_empty() && !was_edited) {
         return Ok("nothing was changed");
     }

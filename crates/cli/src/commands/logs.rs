@@ -10,6 +10,7 @@ use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_engine::{Env, history, lease};
 use segno_sessions as sessions;
+use segno_sessions::listing::Error;
 
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
@@ -65,7 +66,7 @@ async fn newest(env: &Env) -> Result<Summary, Failure> {
     let (listed, _) = sessions::list(env).await?;
     let mut summaries = listed.into_iter().map(|listed| listed.summary);
     let found = summaries.find(|summary| Path::new(&summary.workspace) == here);
-    found.ok_or_else(|| segno_engine::Error::NoSessionInFolder { workspace: here }.into())
+    found.ok_or_else(|| Error::NoSessionInFolder { workspace: here }.into())
 }
 
 fn line(args: &Args, session: SessionId, entry: &JournalEvent) -> String {

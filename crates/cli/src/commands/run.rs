@@ -10,6 +10,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use segno_agents::program::Permissions;
 use segno_core::checkpoint::Trigger;
+use segno_core::error::Diagnose;
 use segno_core::id::Name;
 use segno_core::journal::{InFlight, OnChange, StopMode};
 use segno_core::session::Status;
@@ -229,10 +230,10 @@ fn variables(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, F
 }
 
 /// Runs a session with a progress display, and prints its result.
-pub(crate) async fn run_with_progress(
+pub(crate) async fn run_with_progress<E: Diagnose + 'static>(
     env: &Env,
     json: bool,
-    run: impl AsyncFnOnce(Arc<Progress>) -> Result<Outcome, segno_engine::Error>,
+    run: impl AsyncFnOnce(Arc<Progress>) -> Result<Outcome, E>,
 ) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::new(json, Arc::clone(&env.clock)));
     let outcome = tokio::select! {

@@ -35,10 +35,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         plan = work::plan(&env, &summary).await?;
         listed.retain(|listed| listed.summary.id == summary.id);
     }
-    let mut damaged: Vec<_> = unlisted
-        .into_iter()
-        .map(segno_engine::Error::from)
-        .collect();
+    let mut damaged: Vec<_> = unlisted.into_iter().map(history::Error::from).collect();
     let (mut rows, mut waiting) = (Vec::new(), 0_u64);
     let now = env.clock.now();
     let is_open = |standing: Status| !standing.is_final() && !standing.is_archived();

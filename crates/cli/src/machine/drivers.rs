@@ -18,7 +18,8 @@ use segno_core::ports::{Boxed, Clock};
 use segno_core::tool::Tools;
 use segno_core::transcript::Transcripts;
 use segno_core::usage::Price;
-use segno_engine::{AgentDriver, Drivers, Error, ToolsetRequest};
+use segno_engine::env::Error;
+use segno_engine::{AgentDriver, Drivers, ToolsetRequest};
 use segno_spec::{Api, Provider, Server, Skill, Transport, Vendor};
 use segno_store::LocalDisk;
 

@@ -53,14 +53,14 @@ impl BoundSession {
     pub(super) async fn session(&self) -> Result<(&Env, Summary), Failure> {
         let (env, session) = self.open.get_or_try_init(|| self.open()).await?;
         let summary = env.store.summary(*session).await;
-        Ok((env, summary.map_err(segno_engine::Error::from)?))
+        Ok((env, summary?))
     }
 
     async fn open(&self) -> Result<(Env, SessionId), Failure> {
         let (env, _) = self.context.env(Persistence::Home)?;
         let session = self.find(&env).await?.id;
         let lease = env.store.lease(session).await;
-        let owner = lease.map_err(segno_engine::Error::from)?.owner;
+        let owner = lease?.owner;
         let owner_variables = owner.map_or_else(Vec::new, |owner| owner_environment(&env, &owner));
         // Some CLI agents do not pass their environment on. The secrets in the owner's environment
         // must be known to be redacted (P12).

@@ -8,8 +8,8 @@ use segno_core::id::SessionId;
 use segno_core::journal::Seq;
 use segno_core::state::{NativeConversation, State};
 
+use super::Error;
 use crate::env::Env;
-use crate::error::Error;
 use crate::history;
 
 /// Stores the transcripts of open conversations: the vendor's own transcript, or the newest copy if

@@ -22,9 +22,8 @@ use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::usage::{Price, Usage};
 
-use crate::between_runs::BetweenRuns;
+use crate::between_runs::{self, BetweenRuns};
 use crate::env::{AgentDriver, Env};
-use crate::error::Error;
 use crate::observe::Observer;
 use crate::resume::context::Fence;
 use crate::steps::{final_answer, priced};
@@ -101,9 +100,8 @@ async fn ask_reader(
     reader: &Reader,
     observer: &dyn Observer,
 ) -> Result<Option<ReaderResult>, String> {
-    let to_text = |error: Error| error.to_string();
     let said = question::newest_messages(env, session, &state.handoff).await;
-    let said = said.map_err(to_text)?;
+    let said = said.map_err(|error| error.to_string())?;
     if said.is_empty() {
         return Ok(None);
     }
@@ -191,14 +189,14 @@ async fn record_notes(
     head: Head,
     reader: &Reader,
     result: ReaderResult,
-) -> Result<(), Error> {
+) -> Result<(), between_runs::Error> {
     let used = result.usage != Usage::default();
     if result.refused.is_some() && !used {
         return Ok(());
     }
     let summary = env.store.summary(session).await?;
     let between_runs = match BetweenRuns::acquire(env, &summary).await {
-        Err(Error::LeaseHeld { .. }) => return Ok(()),
+        Err(error) if error.is_held() => return Ok(()),
         begun => begun?,
     };
     let mut resumed = false;
@@ -209,7 +207,7 @@ async fn record_notes(
     let since = since.await;
     if resumed || since.is_err() {
         between_runs.release().await;
-        return since.map(|_| ());
+        return Ok(since.map(|_| ())?);
     }
     let notes = result.notes.into_iter();
     let written = NotesWritten {

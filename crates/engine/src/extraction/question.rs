@@ -11,9 +11,9 @@ use segno_core::id::SessionId;
 use segno_core::journal::{Event, Seq, Text};
 use segno_core::model::Part;
 use segno_core::state::State;
+use segno_core::store::Error as StoreError;
 
 use crate::env::Env;
-use crate::error::Error;
 use crate::resume::context::Fence;
 use crate::{history, journal};
 
@@ -91,7 +91,7 @@ pub(super) async fn newest_messages(
     env: &Env,
     session: SessionId,
     handoff: &Handoff,
-) -> Result<VecDeque<String>, Error> {
+) -> Result<VecDeque<String>, history::Error> {
     let read_to = handoff.read_to.unwrap_or(Seq(0));
     // Blobs are loaded only for the events that are shown.
     let mut events: VecDeque<Event> = VecDeque::new();
@@ -134,10 +134,13 @@ fn is_conversation(event: &Event) -> bool {
 }
 
 /// The messages of a journal event: who, and what.
-async fn event_messages(env: &Env, event: &Event) -> Result<Vec<(&'static str, String)>, Error> {
+async fn event_messages(
+    env: &Env,
+    event: &Event,
+) -> Result<Vec<(&'static str, String)>, StoreError> {
     let text = |text: &Text| {
         let text = text.clone();
-        async move { Ok::<_, Error>(journal::load_text(env, &text).await?) }
+        async move { journal::load_text(env, &text).await }
     };
     Ok(match event {
         Event::StepStarted(event) => message("task", &text(&event.input).await?),

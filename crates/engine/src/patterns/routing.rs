@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::structured_output::{StructuredQuestion, Wording, ask_structured};
 use super::{Ending, sequence};
 use crate::answers::Answer;
-use crate::error::Error;
+use crate::error::{Error, InvalidAnswer};
 use crate::scope::TemplateValue;
 use crate::steps::Runner;
 use crate::steps::json_answer::find_json;
@@ -69,7 +69,7 @@ pub(super) async fn run(runner: &Runner, config: &Routing) -> Result<Ending, Err
                     .and_then(|name| {
                         find(name).or_else(|| config.routes.iter().find(|route| same(route, name)))
                     })
-                    .ok_or_else(|| Error::InvalidAnswer {
+                    .ok_or_else(|| InvalidAnswer {
                         path,
                         answer: other.to_owned(),
                         reason: format!(

@@ -12,12 +12,14 @@ use std::collections::{HashMap, HashSet};
 use futures_util::StreamExt;
 use segno_core::announcement::{Announcement, Broken, FOLDER, LONGEST, VERSION};
 use segno_core::checkpoint::Manifest;
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::ports::Boxed;
 use segno_core::remote::{self, Remote};
+use segno_core::snapshot;
 use segno_core::store::Error as StoreError;
 
 use crate::env::Env;
-use crate::error::Error;
+use crate::export;
 
 pub use push::{Pushed, delete_announcement, push, push_all, push_pending};
 
@@ -26,6 +28,36 @@ pub const CONCURRENT_TRANSFERS: usize = 4;
 
 /// The folder of deletion marks.
 pub const TRASH: &str = "trash";
+
+/// Why checkpoints in the remote cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no remote is configured for checkpoints")]
+    NoRemote,
+    #[error(transparent)]
+    Remote(#[from] remote::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
+    /// The session of a checkpoint cannot be exported.
+    #[error(transparent)]
+    Export(#[from] export::Error),
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::NoRemote => Diagnosis::new(Kind::Invalid, "K0309").hint(
+                "set `url` in section `[remote]` of config.toml to `s3://BUCKET/PREFIX` or `file:///FOLDER`",
+            ),
+            Self::Remote(error) => error.diagnosis(),
+            Self::Store(error) => error.diagnosis(),
+            Self::Snapshot(error) => error.diagnosis(),
+            Self::Export(error) => error.diagnosis(),
+        }
+    }
+}
 
 pub fn remote(env: &Env) -> Result<&dyn Remote, Error> {
     let storage = env.remote.as_ref().ok_or(Error::NoRemote)?;
@@ -53,7 +85,7 @@ pub async fn list(env: &Env) -> Result<(Vec<Announcement>, Vec<remote::Error>), 
 }
 
 /// The names of all announcements.
-pub async fn announcements(remote: &dyn Remote) -> Result<Vec<String>, Error> {
+pub async fn announcements(remote: &dyn Remote) -> Result<Vec<String>, remote::Error> {
     let objects = remote.list(FOLDER).await?;
     Ok(objects.into_iter().map(|object| object.name).collect())
 }
@@ -104,7 +136,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    pub async fn read(remote: &dyn Remote) -> Result<Self, Error> {
+    pub async fn read(remote: &dyn Remote) -> Result<Self, remote::Error> {
         let announcements = announcements(remote).await?.into_iter().collect();
         let mut parts = HashMap::new();
         for folder in ["packs", "manifests"] {

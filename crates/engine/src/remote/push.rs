@@ -13,9 +13,8 @@ use segno_core::snapshot::Progress;
 use segno_core::snapshot::transfer::{Part, PartSet};
 use segno_core::store::Error as StoreError;
 
-use super::{CONCURRENT_TRANSFERS, Inventory, TRASH, name_of, read};
+use super::{CONCURRENT_TRANSFERS, Error, Inventory, TRASH, name_of, read};
 use crate::env::Env;
-use crate::error::Error;
 use crate::{checkpoint, export};
 
 /// A checkpoint in the remote.
@@ -77,10 +76,10 @@ pub fn push_pending<'a>(
 
 /// Deletes the announcement of a checkpoint that this installation pushed. The next sweeps delete
 /// its objects.
-pub async fn delete_announcement(env: &Env, manifest: &Manifest) -> Result<(), Error> {
+pub async fn delete_announcement(env: &Env, manifest: &Manifest) -> Result<(), remote::Error> {
     match &env.remote {
         Some(storage) if manifest.origin.is_none() => {
-            Ok(storage.remote.delete(&name_of(manifest)).await?)
+            storage.remote.delete(&name_of(manifest)).await
         }
         _ => Ok(()),
     }
@@ -172,7 +171,7 @@ async fn send(
     load: &PartSet,
     inventory: &Inventory,
     progress: &Progress,
-) -> Result<(u64, u64), Error> {
+) -> Result<(u64, u64), remote::Error> {
     for (part, _) in &load.parts {
         let object = part.object_name();
         if inventory.marked.contains(&object) {
@@ -210,7 +209,7 @@ fn upload<'a>(
     remote: &'a dyn Remote,
     part: Part,
     path: &'a Path,
-) -> Boxed<'a, Result<(Part, Put), Error>> {
+) -> Boxed<'a, Result<(Part, Put), remote::Error>> {
     Box::pin(async move { Ok((part, remote.upload(&part.object_name(), path).await?)) })
 }
 

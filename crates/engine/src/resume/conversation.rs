@@ -13,7 +13,7 @@ use segno_core::tool::ToolResult;
 
 use crate::env::Env;
 use crate::error::Error;
-use crate::journal;
+use crate::{history, journal};
 
 /// How many bytes of conversation are read for a prompt.
 const MAX_BYTES: usize = 8 << 20;
@@ -124,7 +124,7 @@ async fn read_entries(
         }
         _ => serde_json::from_str(&text),
     };
-    let entries = entries.map_err(|error| Error::InvalidJournal {
+    let entries = entries.map_err(|error| history::Error::InvalidJournal {
         session,
         reason: format!("event {seq} has no message: {error}"),
     })?;

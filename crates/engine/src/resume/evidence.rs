@@ -8,9 +8,8 @@ use segno_core::id::SessionId;
 use segno_core::resume::Evidence;
 use segno_core::state::NativeConversation;
 
-use crate::checkpoint::transcripts;
+use crate::checkpoint::{Error, transcripts};
 use crate::env::Env;
-use crate::error::Error;
 
 /// What is left of a conversation.
 #[derive(Default)]

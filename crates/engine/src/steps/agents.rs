@@ -5,16 +5,16 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::model::Model;
 use segno_core::tool::Tools;
 use segno_core::usage::Price;
 use segno_spec::{Api, DeclaredTools, Permissions, Provider, Schema, Skill, Workflow, outline};
 
 use super::toolset::Toolset;
-use crate::env::{AgentDriver, Env, ToolsetRequest};
-use crate::error::Error;
+use crate::env::{self, AgentDriver, Env, ToolsetRequest};
 use crate::observe::Observer;
-use crate::secrets::Secrets;
+use crate::secrets::{NoSecret, Secrets};
 
 /// All agents by name, and the toolsets of the models.
 pub struct Agents {
@@ -44,6 +44,30 @@ pub(crate) struct Agent {
     pub(super) output_schema: Option<Schema>,
 }
 
+/// Why an agent cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    #[error(transparent)]
+    Driver(#[from] env::Error),
+    #[error(transparent)]
+    NoSecret(#[from] NoSecret),
+    /// A cost budget is set, but the price of a model is unknown.
+    #[error("`max_cost_usd` cannot be enforced: the price of model `{model}` is unknown")]
+    NoPrice { model: String },
+}
+
+impl Diagnose for PrepareError {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Driver(error) => error.diagnosis(),
+            Self::NoSecret(error) => error.diagnosis(),
+            Self::NoPrice { model } => Diagnosis::new(Kind::Unsupported, "A0105").hint(format!(
+                "set it in config.toml, in dollars per million tokens: `[prices.\"{model}\"]`, `input = 3`, `output = 15`; or limit `max_tokens` instead"
+            )),
+        }
+    }
+}
+
 /// A model that summarizes, and its price.
 type Summarizer = (Arc<dyn Model>, Option<Price>);
 
@@ -56,7 +80,7 @@ impl Agents {
         spec_path: &Path,
         workspace: &Path,
         observer: &dyn Observer,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, PrepareError> {
         let folder = spec_path.parent().unwrap_or(Path::new("."));
         let mut created: Vec<(&Provider, AgentDriver)> = Vec::new();
         let mut agents = BTreeMap::new();
@@ -135,7 +159,7 @@ fn summarizer(
     workflow: &Workflow,
     provider: &Provider,
     folder: &Path,
-) -> Result<Option<Summarizer>, Error> {
+) -> Result<Option<Summarizer>, PrepareError> {
     let compaction = workflow.context.compaction.as_ref();
     let (Some(model), Provider::Api(api)) = (compaction.and_then(|c| c.model.clone()), provider)
     else {
@@ -153,13 +177,17 @@ fn summarizer(
 }
 
 /// The price of a model. A cost budget cannot be enforced without it.
-fn price(env: &Env, workflow: &Workflow, model: Option<&str>) -> Result<Option<Price>, Error> {
+fn price(
+    env: &Env,
+    workflow: &Workflow,
+    model: Option<&str>,
+) -> Result<Option<Price>, PrepareError> {
     let Some(model) = model else {
         return Ok(None);
     };
     let price = env.drivers.price(model);
     if price.is_none() && workflow.runtime.budgets.max_cost.is_some() {
-        return Err(Error::NoPrice {
+        return Err(PrepareError::NoPrice {
             model: model.to_owned(),
         });
     }
@@ -174,7 +202,7 @@ async fn toolsets(
     folder: &Path,
     workspace: &Path,
     observer: &dyn Observer,
-) -> Result<BTreeMap<Vec<String>, Toolset>, Error> {
+) -> Result<BTreeMap<Vec<String>, Toolset>, PrepareError> {
     let own = workflow.agents.values().map(|agent| agent.tools.clone());
     let chosen = outline(workflow).into_iter().filter_map(|part| part.tools);
     let skills = &workflow.skills;
@@ -192,7 +220,7 @@ async fn toolsets(
     }
     let started = servers.iter().map(|server| async {
         let tools = env.drivers.mcp_server(server, folder, workspace).await?;
-        Ok::<_, Error>((server.id.as_str(), tools))
+        Ok::<_, PrepareError>((server.id.as_str(), tools))
     });
     let started: Vec<(&str, Arc<dyn Tools>)> = futures_util::future::try_join_all(started).await?;
     let guardrails = &workflow.guardrails;

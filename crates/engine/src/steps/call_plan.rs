@@ -237,7 +237,8 @@ impl Runner {
             native,
             &self.id.workspace,
         );
-        let mut found = collecting.await.map_err(StepError::Engine)?;
+        let found = collecting.await;
+        let mut found = found.map_err(|error| StepError::Engine(error.into()))?;
         found.evidence.ruled_out = excluded.to_vec();
         if resumes {
             found

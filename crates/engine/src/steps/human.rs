@@ -14,7 +14,7 @@ use segno_spec::HumanQuestion;
 
 use super::Runner;
 use crate::answers::{Answer, Source};
-use crate::error::Error;
+use crate::error::{Error, InvalidAnswer};
 use crate::journal;
 use crate::scope::Scope;
 
@@ -239,8 +239,12 @@ impl Runner {
 }
 
 /// Checks that an answer is one that its question allows.
-pub fn check_answer(path: &Path, validation: Option<&str>, answer: &str) -> Result<(), Error> {
-    let refused = |reason: String| Error::InvalidAnswer {
+pub fn check_answer(
+    path: &Path,
+    validation: Option<&str>,
+    answer: &str,
+) -> Result<(), InvalidAnswer> {
+    let refused = |reason: String| InvalidAnswer {
         path: path.clone(),
         answer: answer.to_owned(),
         reason,

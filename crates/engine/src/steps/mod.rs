@@ -52,11 +52,11 @@ use crate::steps::chat::Exchange;
 use crate::steps::json_answer::find_json;
 use crate::steps::notes_file::{NotesFile, StepNote};
 use crate::stop::{Stop, StopToken};
-use crate::{lease, workspace};
+use crate::{history, lease, workspace};
 use agents::Agent;
 use step::Step;
 
-pub use agents::Agents;
+pub use agents::{Agents, PrepareError};
 pub use human::check_answer;
 pub use run_cli_agent::remaining_usage;
 pub(crate) use run_model_loop::final_answer;
@@ -339,10 +339,11 @@ impl Runner {
         let entry = self.env.store.event(self.id.session, seq).await?;
         match &entry.event {
             Event::StepStarted(event) => Ok(journal::load_text(&self.env, &event.input).await?),
-            other => Err(Error::InvalidJournal {
+            other => Err(history::Error::InvalidJournal {
                 session: self.id.session,
                 reason: format!("event {seq} is a {}, not the start of a step", other.kind()),
-            }),
+            }
+            .into()),
         }
     }
 

@@ -176,10 +176,8 @@ impl NotesFile {
     }
 
     fn unusable(&self, reason: String) -> Error {
-        Error::Artifact {
-            path: self.policy.file.clone(),
-            reason,
-        }
+        let path = self.policy.file.clone();
+        artifact_files::Error::Failed { path, reason }.into()
     }
 }
 

@@ -20,7 +20,7 @@ use super::step::{Step, priced};
 use super::toolset::Toolset;
 use crate::error::Error;
 use crate::note_rules::StepNotes;
-use crate::{journal, stop};
+use crate::{history, journal, stop};
 
 /// A step that requests tools more often than this makes no progress.
 const MOST_TURNS: u32 = 200;
@@ -253,10 +253,11 @@ impl Runner {
                 Event::ModelReplied(event) => {
                     let parts = journal::load_text(&self.env, &event.parts).await?;
                     let parts = serde_json::from_str(&parts).map_err(|error| {
-                        StepError::Engine(Error::InvalidJournal {
+                        let error = history::Error::InvalidJournal {
                             session: self.id.session,
                             reason: format!("event {seq} has no model reply: {error}"),
-                        })
+                        };
+                        StepError::Engine(error.into())
                     })?;
                     conversation.push_reply(parts);
                 }

@@ -15,10 +15,10 @@ use segno_core::session::{Kind, Status};
 use segno_core::state;
 use segno_core::step::Path;
 use segno_core::transcript::TranscriptInfo;
-use segno_engine::{Error, journal, steps, workspace};
+use segno_engine::{journal, steps, workspace};
 use segno_spec as spec;
 
-use super::Adoption;
+use super::{Adoption, Error};
 
 /// The prompt of the step if the conversation has no readable first message.
 const CONTINUE_PROMPT: &str = "Continue the conversation.";

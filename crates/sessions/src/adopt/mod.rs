@@ -5,6 +5,7 @@
 //! transcript always maps to the same session: adopting it again updates the session.
 
 mod draft;
+mod error;
 mod reader;
 
 use std::collections::HashMap;
@@ -17,17 +18,20 @@ use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Run};
+use segno_core::snapshot;
 use segno_core::state::{self, State};
 use segno_core::store::{Error as StoreError, Summary};
 use segno_core::time::Timestamp;
 use segno_core::transcript::{Transcript, TranscriptInfo, Transcripts};
 use segno_engine::journal::Writer;
 use segno_engine::observe::NoObserver;
-use segno_engine::{Env, Error, history, lease, steps};
+use segno_engine::{Env, history, lease, steps};
 
 use crate::start;
 use draft::Draft;
 use reader::{Tally, TranscriptReader};
+
+pub use error::Error;
 
 #[derive(Clone)]
 pub struct Request {
@@ -51,7 +55,7 @@ pub struct KnownConversations(HashMap<(CliAgentKind, String), Name>);
 
 impl KnownConversations {
     /// Reads all sessions.
-    pub async fn collect(env: &Env) -> Result<Self, Error> {
+    pub async fn collect(env: &Env) -> Result<Self, StoreError> {
         let mut own = HashMap::new();
         // `sessions::list` reports damaged sessions; here they are skipped.
         for summary in env.store.list().await?.into_iter().flatten() {
@@ -109,11 +113,8 @@ pub enum Outcome {
 /// a kill, and concurrently: each message is added to the session once.
 pub async fn adopt(env: &Env, request: Request) -> Result<Adopted, Error> {
     let program = request.program;
-    let nowhere = || Error::ClientUnavailable {
-        provider: program.as_str(),
-        reason: "the location of its transcripts is unknown".to_owned(),
-    };
-    let transcripts = env.drivers.transcripts(program).ok_or_else(nowhere)?;
+    let transcripts = env.drivers.transcripts(program);
+    let transcripts = transcripts.ok_or(Error::NoTranscripts { program })?;
     let transcript = open(&*transcripts, &request).await?;
     let about = transcript.info().clone();
     let native = about.id.clone().ok_or_else(|| Error::Unreadable {
@@ -211,7 +212,7 @@ impl Adoption<'_> {
         }
         match self.create(transcript, about).await {
             // Another process created the session, so this one updates it.
-            Err(Error::Store(StoreError::Exists(_))) => {
+            Err(Error::History(history::Error::Store(StoreError::Exists(_)))) => {
                 let summary = self.env.store.summary(self.session).await?;
                 let transcript = open(self.transcripts, self.request).await?;
                 self.update(transcript, &summary).await
@@ -284,7 +285,7 @@ impl Adoption<'_> {
         let about = transcript.info().clone();
         let attachments = self.copy(&about).await?;
         let lease = match lease::acquire(self.env, summary).await {
-            Err(Error::LeaseHeld { owner, .. }) => {
+            Err(lease::Error::Held { owner, .. }) => {
                 let (pid, host) = (owner.pid, owner.host);
                 return left(format!("process {pid} on {host} is running its session"));
             }
@@ -356,13 +357,11 @@ impl Adoption<'_> {
     }
 
     /// Stores the file byte for byte, before anything references it (P4).
-    async fn copy(&self, about: &TranscriptInfo) -> Result<Digest, Error> {
+    async fn copy(&self, about: &TranscriptInfo) -> Result<Digest, snapshot::Error> {
         let name = attachments::conversation(self.request.program, &self.native);
-        Ok(self
-            .env
-            .snapshots()?
-            .put_file(name, about.path.clone(), about.length)
-            .await?)
+        let snapshots = self.env.snapshots()?;
+        let put = snapshots.put_file(name, about.path.clone(), about.length);
+        put.await
     }
 
     fn result(&self, name: Option<Name>, outcome: Outcome, tally: Tally) -> Adopted {

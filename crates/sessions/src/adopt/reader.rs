@@ -3,15 +3,15 @@
 use segno_core::conversation::analysis::Analysis;
 use segno_core::conversation::{ConversationItem, ItemContent};
 use segno_core::journal::{AgentMessages, Event};
+use segno_core::store::Error as StoreError;
 use segno_core::transcript::{Portion, Transcript};
 use segno_core::usage::{ContextUsage, Usage};
-use segno_engine::Error;
 use segno_engine::journal::{self, Writer};
 use segno_engine::note_rules::StepNotes;
 use segno_engine::steps::remaining_usage;
 
 use super::draft::{Draft, step};
-use super::{Adoption, unreadable};
+use super::{Adoption, Error, unreadable};
 
 /// The limit of listed unreadable parts; more are only counted.
 const MAX_LISTED: usize = 100;
@@ -122,7 +122,7 @@ impl<'a> TranscriptReader<'a> {
         &mut self,
         entries: &[ConversationItem],
         attempt: u32,
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<Vec<Event>, StoreError> {
         let all = Usage::from(self.analysis.usage());
         let usage = remaining_usage(all, self.counted.unwrap_or(all));
         if entries.is_empty() && usage == Usage::default() {

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use segno_core::digest::Digest;
 use segno_core::lease::{Liveness, Owner};
 use segno_core::ports::{Access, Disk};
-use segno_engine::{Env, Error};
+use segno_engine::Env;
+
+use super::Error;
 
 pub(super) struct Draft<'a> {
     disk: &'a dyn Disk,

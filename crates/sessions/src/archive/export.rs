@@ -9,16 +9,16 @@ use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::journal::Head;
 use segno_core::session::Status;
-use segno_core::snapshot::Progress;
+use segno_core::snapshot::{self, Progress};
 use segno_core::state::NativeConversation;
 use segno_core::store::Error as StoreError;
-use segno_engine::{Env, Error, export as session};
+use segno_engine::{Env, export as session};
 use serde::Serialize;
 
 use super::conversation::{Conversation, conversation};
 use super::draft::Draft;
 use super::manifest_json::{self, Part};
-use super::{names, session_state};
+use super::{Error, names, session_state};
 use crate::import;
 
 #[derive(Debug)]
@@ -118,7 +118,10 @@ fn outside(manifest: &Manifest) -> Vec<String> {
 }
 
 /// The attachments of the checkpoint, by their file names in the folder.
-async fn attachments(env: &Env, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+async fn attachments(
+    env: &Env,
+    manifest: &Manifest,
+) -> Result<BTreeMap<String, Vec<u8>>, snapshot::Error> {
     let mut parts = BTreeMap::new();
     let Some(snapshot) = manifest.attachments else {
         return Ok(parts);
@@ -142,7 +145,7 @@ async fn attachments(env: &Env, manifest: &Manifest) -> Result<BTreeMap<String, 
 }
 
 /// The journal up to the checkpoint, if the session is here.
-async fn journal(env: &Env, manifest: &Manifest) -> Result<Option<Vec<u8>>, Error> {
+async fn journal(env: &Env, manifest: &Manifest) -> Result<Option<Vec<u8>>, session::Error> {
     let summary = match env.store.summary(manifest.session).await {
         Err(StoreError::NoSession(_)) => return Ok(None),
         other => other?,

@@ -10,11 +10,11 @@ use segno_core::journal::{Head, Run};
 use segno_core::session::Status;
 use segno_core::usage::Usage;
 use segno_engine::checkpoint::{is_plain_variable, new_id};
-use segno_engine::{Env, Error, workspace};
+use segno_engine::{Env, workspace};
 use serde_json::Value;
 
 use super::incoming::{Incoming, attachment_name, part};
-use super::{names, refuse};
+use super::{Error, names, refuse};
 
 /// The limit of MCP servers in a folder (P10).
 const SERVERS: usize = 1000;

@@ -12,12 +12,13 @@ use segno_core::checkpoint::Manifest;
 use segno_core::id::{CheckpointId, Name};
 use segno_core::snapshot::archive::{Archive, ImportMode, Limits};
 use segno_core::snapshot::{Captured, Progress};
+use segno_core::store::Error as StoreError;
 use segno_engine::checkpoint::{file_counts, list_of, new_id, put_manifest};
-use segno_engine::error::Relation;
-use segno_engine::{Env, Error, workspace};
+use segno_engine::{Env, workspace};
 
+use super::Error;
 use super::incoming::{self, Incoming};
-use crate::import;
+use crate::import::{self, Relation};
 
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -131,10 +132,10 @@ pub(super) async fn import_incoming(
 
 /// Whether the session is not here yet. An existing session must have all events that the folder
 /// has.
-async fn is_new(env: &Env, bundle: &Bundle) -> Result<bool, Error> {
+async fn is_new(env: &Env, bundle: &Bundle) -> Result<bool, import::Error> {
     match import::refuse_existing(env, bundle).await {
         Ok(()) => Ok(true),
-        Err(Error::SessionExists {
+        Err(import::Error::SessionExists {
             relation: Relation::Same | Relation::Ahead,
             ..
         }) => Ok(false),
@@ -142,7 +143,7 @@ async fn is_new(env: &Env, bundle: &Bundle) -> Result<bool, Error> {
     }
 }
 
-async fn standing(env: &Env, new: &Manifest) -> Result<CheckpointOutcome, Error> {
+async fn standing(env: &Env, new: &Manifest) -> Result<CheckpointOutcome, StoreError> {
     let (kept, damaged) = list_of(env, Some(new.session)).await?;
     // The origin and the attachments may differ; the rest must be equal.
     let content = |manifest: &Manifest| {

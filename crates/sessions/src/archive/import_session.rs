@@ -13,10 +13,10 @@ use segno_core::id::Name;
 use segno_core::snapshot::Progress;
 use segno_core::snapshot::archive::{ImportMode, Limits};
 use segno_core::store::Summary;
-use segno_engine::{Env, Error, lease};
+use segno_engine::{Env, lease};
 
 use super::import::{Imported, Request, import_incoming};
-use super::{incoming, names, refuse};
+use super::{Error, incoming, names, refuse};
 use crate::checkpoint::{self, RestoreOutcome};
 use crate::import::{self, Existing};
 use crate::relocate;

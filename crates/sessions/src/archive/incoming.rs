@@ -9,11 +9,11 @@ use segno_core::checkpoint::{Manifest, attachments};
 use segno_core::cli_agent::TranscriptCopy;
 use segno_core::digest::Digest;
 use segno_core::journal::{Head, Record};
+use segno_engine::Env;
 use segno_engine::checkpoint::is_plain_variable;
-use segno_engine::{Env, Error};
 
 use super::manifest_json::{self, Part, Read, SegnoSection};
-use super::{foreign, names, refuse};
+use super::{Error, foreign, names, refuse};
 use crate::import;
 
 /// The limit of `manifest.json`, in bytes (P10).

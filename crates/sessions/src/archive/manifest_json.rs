@@ -8,12 +8,11 @@ use segno_core::checkpoint::{self, Manifest};
 use segno_core::digest::Digest;
 use segno_core::snapshot::archive::WrittenArchive;
 use segno_core::store::Error as StoreError;
-use segno_engine::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::conversation::Conversation;
-use super::{VERSION, names, refuse};
+use super::{Error, VERSION, names, refuse};
 
 /// The prefix of this program's checksums.
 const CHECKSUM_PREFIX: &str = "blake3:";

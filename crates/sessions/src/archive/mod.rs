@@ -7,6 +7,7 @@
 
 mod conversation;
 mod draft;
+mod error;
 mod export;
 mod foreign;
 mod import;
@@ -15,8 +16,7 @@ mod incoming;
 mod manifest_json;
 mod session_state;
 
-use segno_engine::Error;
-
+pub use error::Error;
 pub use export::{Exported, export};
 pub use import::{CheckpointOutcome, Imported, Request, SessionOutcome, import};
 pub use import_session::{ImportedSession, SessionImport, import_session};
@@ -67,7 +67,7 @@ pub mod names {
 
 /// The error for a folder that is not a valid checkpoint.
 fn refuse(place: &std::path::Path, reason: impl Into<String>) -> Error {
-    Error::InvalidCheckpointFolder {
+    Error::InvalidFolder {
         place: place.to_owned(),
         reason: reason.into(),
     }

@@ -19,6 +19,7 @@
 //! - `rest` changes a chat without calling an agent.
 //! - `sweep` pauses and archives idle chats.
 
+mod error;
 mod open;
 mod status_change;
 mod sweep;
@@ -35,14 +36,14 @@ use segno_core::store::Summary;
 use segno_engine::resume::drift::OnDrift;
 use segno_engine::run::{self, RunStart};
 use segno_engine::steps::chat::{Audience, Exchange, Log, Past};
-use segno_engine::{Env, Error as Failure, Observer, Outcome, StopToken, history, lease};
+use segno_engine::{Env, Observer, Outcome, StopToken, history, lease};
 use segno_spec::Workflow;
 
 use crate::listing;
 use crate::next_run::{self, Options};
 
+pub use error::{Error, MAX_MESSAGE_BYTES};
 pub use open::{ChatAgent, NewChat, open};
-pub use segno_engine::error::chat::{Error, MAX_MESSAGE_BYTES};
 pub use status_change::{clear, set_idle};
 pub use sweep::{Effect, Limits, Swept, sweep};
 
@@ -54,13 +55,13 @@ pub(crate) fn validate_message(
     env: &Env,
     message: &str,
     observer: &dyn Observer,
-) -> Result<String, Failure> {
+) -> Result<String, Error> {
     if message.trim().is_empty() {
-        return Err(Error::Empty.into());
+        return Err(Error::Empty);
     }
     let bytes = message.len() as u64;
     if bytes > MAX_MESSAGE_BYTES {
-        return Err(Error::TooLong { bytes }.into());
+        return Err(Error::TooLong { bytes });
     }
     let clean = env.redactor.redact(message).into_owned();
     if clean != message {
@@ -71,26 +72,25 @@ pub(crate) fn validate_message(
 }
 
 /// Refuses a session that is no chat.
-pub fn is_chat(summary: &Summary) -> Result<(), Failure> {
+pub fn is_chat(summary: &Summary) -> Result<(), Error> {
     if summary.kind == Kind::Chat {
         return Ok(());
     }
     Err(Error::NotAChat {
         name: summary.name.clone(),
         kind: summary.kind,
-    }
-    .into())
+    })
 }
 
 /// The newest resumable chat of a workspace that has no active run.
-pub async fn newest(env: &Env, workspace: &Folder) -> Result<Summary, Failure> {
+pub async fn newest(env: &Env, workspace: &Folder) -> Result<Summary, Error> {
     let chats = listing::resumable_sessions(env, workspace)
         .await?
         .into_iter();
     let mut chats = chats.filter(|summary| summary.kind == Kind::Chat);
     chats.next_back().ok_or_else(|| {
         let workspace = workspace.to_owned();
-        Error::NoChatHere { workspace }.into()
+        Error::NoChatHere { workspace }
     })
 }
 
@@ -103,7 +103,7 @@ pub async fn send(
     audience: Audience,
     observer: Arc<dyn Observer>,
     stop_token: StopToken,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, Error> {
     is_chat(summary)?;
     next_run::check_resumable(summary)?;
     let message = validate_message(env, message, &*observer)?;
@@ -123,7 +123,7 @@ pub async fn send(
         )
     });
     let (env, run_start) = release_on_error(env, summary, lease.run, prepared.await).await?;
-    Box::pin(run::execute(&env, run_start, observer, stop_token)).await
+    Ok(Box::pin(run::execute(&env, run_start, observer, stop_token)).await?)
 }
 
 /// Continues an interrupted answer, if there is one; otherwise reopens the chat.
@@ -134,7 +134,7 @@ pub async fn resume(
     audience: Audience,
     observer: Arc<dyn Observer>,
     stop_token: StopToken,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, Error> {
     is_chat(summary)?;
     next_run::check_resumable(summary)?;
     let lease = lease::acquire(env, summary).await?;
@@ -151,7 +151,7 @@ pub async fn resume(
         (path, None, audience)
     });
     let (env, run_start) = release_on_error(env, summary, lease.run, prepared.await).await?;
-    Box::pin(run::execute(&env, run_start, observer, stop_token)).await
+    Ok(Box::pin(run::execute(&env, run_start, observer, stop_token)).await?)
 }
 
 /// The message whose answer was interrupted, if there is one.
@@ -162,12 +162,12 @@ pub fn unanswered(state: &State) -> Option<Path> {
 }
 
 /// Releases a lease under which nothing was written: nothing is left behind but a run number.
-async fn release_on_error<T>(
+async fn release_on_error<T, E: Diagnose>(
     env: &Env,
     summary: &Summary,
     run: Run,
-    prepared: Result<T, Failure>,
-) -> Result<T, Failure> {
+    prepared: Result<T, E>,
+) -> Result<T, E> {
     if prepared
         .as_ref()
         .is_err_and(|error| error.kind() != Sort::Fenced)
@@ -185,14 +185,14 @@ async fn prepare(
     options: Options,
     observer: &dyn Observer,
     choose: impl FnOnce(&Chat) -> (Path, Option<String>, Audience),
-) -> Result<(Env, RunStart), Failure> {
+) -> Result<(Env, RunStart), Error> {
     let (env, mut run_start) =
         Box::pin(next_run::prepare(env, summary, run, options, observer)).await?;
     let chat = run_start
         .state
         .chat
         .clone()
-        .ok_or_else(|| Failure::InvalidJournal {
+        .ok_or_else(|| history::Error::InvalidJournal {
             session: summary.id,
             reason: "the chat has no opening event".to_owned(),
         })?;

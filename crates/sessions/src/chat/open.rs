@@ -14,7 +14,7 @@ use segno_engine::run::{self, RunStart};
 use segno_engine::steps::Agents;
 use segno_engine::steps::chat::Past;
 use segno_engine::workspace::path_text;
-use segno_engine::{Env, Error as Failure, Observer, Outcome, StopToken, journal};
+use segno_engine::{Env, Observer, Outcome, StopToken, journal};
 use segno_spec as spec;
 use segno_spec::Workflow;
 
@@ -48,7 +48,7 @@ pub enum ChatAgent {
 
 impl ChatAgent {
     /// Resolves the user's choice: an agent of a spec, or a CLI agent by name.
-    pub fn resolve(agent: Option<String>, file: Option<PathBuf>) -> Result<Self, Failure> {
+    pub fn resolve(agent: Option<String>, file: Option<PathBuf>) -> Result<Self, Error> {
         if let Some(file) = file {
             return Ok(Self::Spec { file, agent });
         }
@@ -64,14 +64,13 @@ impl ChatAgent {
                 agent,
                 place: None,
                 known: Vec::new(),
-            }
-            .into()),
+            }),
             Ok(program) => Ok(Self::Program(program)),
         }
     }
 
     /// The spec as text, parsed, and its path; and the agent.
-    fn read(&self, env: &Env) -> Result<(String, Workflow, PathBuf, String), Failure> {
+    fn read(&self, env: &Env) -> Result<(String, Workflow, PathBuf, String), Error> {
         match self {
             Self::Program(program) => {
                 let text = chat_spec(*program);
@@ -119,7 +118,7 @@ pub async fn open(
     audience: Audience,
     observer: Arc<dyn Observer>,
     stop_token: StopToken,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, Error> {
     let message = validate_message(env, message, &*observer)?;
     let (text, workflow, file, agent) = opening.source.read(env)?;
     let notice = |message: &str| observer.notice(message);
@@ -173,7 +172,7 @@ pub async fn open(
         exchange: Some(Box::new(exchange)),
         ..RunStart::first(session, name, workflow, agents, state)
     };
-    Box::pin(run::execute(env, run_start, observer, stop_token)).await
+    Ok(Box::pin(run::execute(env, run_start, observer, stop_token)).await?)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use segno_core::journal::{ChatCleared, Event, Head, Run, RunEnded, StopMode, Sto
 use segno_core::session::Status;
 use segno_core::store::{InboxMessage, Summary};
 use segno_engine::journal::Writer;
-use segno_engine::{Env, Error as Failure, Observer, Outcome, history, lease, steps};
+use segno_engine::{Env, Observer, Outcome, history, lease, steps};
 
-use super::{Audience, is_chat, release_on_error};
+use super::{Audience, Error, is_chat, release_on_error};
 use crate::next_run;
 
 /// Clears the conversation: agents no longer receive it. It stays in the journal.
@@ -18,7 +18,7 @@ pub async fn clear(
     by: &str,
     audience: Audience,
     observer: Arc<dyn Observer>,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, Error> {
     is_chat(summary)?;
     next_run::check_resumable(summary)?;
     let cleared = ChatCleared { by: by.to_owned() };
@@ -37,12 +37,12 @@ pub async fn set_idle(
     status: Status,
     by: &str,
     observer: Arc<dyn Observer>,
-) -> Result<Option<Outcome>, Failure> {
+) -> Result<Option<Outcome>, Error> {
     is_chat(summary)?;
     next_run::check_resumable(summary)?;
     let run = lease::acquire(env, summary).await?.run;
     let now = env.store.summary(summary.id).await;
-    let now = release_on_error(env, summary, run, now.map_err(Failure::from)).await?;
+    let now = release_on_error(env, summary, run, now).await?;
     if now.head != seen {
         env.store.release(summary.id, run).await?;
         return Ok(None);
@@ -66,7 +66,7 @@ pub(super) async fn write_run(
     changes: Vec<Event>,
     status: Status,
     observer: Arc<dyn Observer>,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, Error> {
     let (state, _) = history::load_verified(env, summary.id).await?;
     // Checked again under the lease: the session may have ended in between.
     next_run::check_resumable(&Summary {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use segno_core::id::Name;
 use segno_core::session::{Kind, Status};
 use segno_engine::observe::NoObserver;
-use segno_engine::{Env, Error as Failure, history};
+use segno_engine::{Env, history, lease};
 
-use super::set_idle;
+use super::{Error, set_idle};
 use crate::listing;
 
 /// Who paused the chat, in the journal.
@@ -52,7 +52,7 @@ pub enum Effect {
 
 /// Pauses and archives every chat that is due. Skips chats that cannot be read or that have an
 /// active run.
-pub async fn sweep(env: &Env, limits: Limits, effect: Effect) -> Result<Swept, Failure> {
+pub async fn sweep(env: &Env, limits: Limits, effect: Effect) -> Result<Swept, Error> {
     let now = env.clock.now();
     let mut swept = Swept::default();
     let (listed, _) = listing::list(env).await?;
@@ -83,7 +83,7 @@ pub async fn sweep(env: &Env, limits: Limits, effect: Effect) -> Result<Swept, F
             let seen = state.head;
             match set_idle(env, summary, seen, status, BY, Arc::new(NoObserver)).await {
                 // Someone continued it, or is about to.
-                Ok(None) | Err(Failure::LeaseHeld { .. } | Failure::SessionEnded { .. }) => {
+                Ok(None) | Err(Error::Lease(lease::Error::Held { .. }) | Error::Ended(_)) => {
                     continue;
                 }
                 rested => rested?,

@@ -10,7 +10,7 @@ use segno_core::snapshot::ChangeKind;
 use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
-use segno_engine::{Env, Error, history};
+use segno_engine::{Env, history};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Difference {
@@ -38,7 +38,7 @@ pub(super) async fn diff(
     env: &Env,
     from: &Manifest,
     to: &Manifest,
-) -> Result<Option<Difference>, Error> {
+) -> Result<Option<Difference>, history::Error> {
     let (Some(before), Some(after)) = (state_at(env, from).await?, state_at(env, to).await?) else {
         return Ok(None);
     };
@@ -65,7 +65,7 @@ pub(super) async fn diff(
 
 /// The state at the checkpoint's position in the journal; `None` if the journal is absent or
 /// another one.
-async fn state_at(env: &Env, manifest: &Manifest) -> Result<Option<StateAt>, Error> {
+async fn state_at(env: &Env, manifest: &Manifest) -> Result<Option<StateAt>, history::Error> {
     let (session, position) = (manifest.session, &manifest.journal);
     if position.seq == Seq(0) {
         return Ok(None);
@@ -83,12 +83,7 @@ async fn state_at(env: &Env, manifest: &Manifest) -> Result<Option<StateAt>, Err
             return Ok(());
         }
         finished.apply(&entry);
-        state
-            .apply(&entry)
-            .map_err(|illegal| Error::InvalidJournal {
-                session,
-                reason: illegal.to_string(),
-            })
+        history::apply(&mut state, session, &entry)
     })
     .await?;
     Ok(Some(StateAt {

@@ -1,8 +1,8 @@
 //! Reads a journal backwards, as far as one page needs it.
 
 use segno_core::journal::{Head, JournalEvent, Seq};
-use segno_core::store::Summary;
-use segno_engine::{Env, Error, journal};
+use segno_core::store::{Error as StoreError, Summary};
+use segno_engine::{Env, journal};
 
 use super::{Cursor, Item, Page, PageBudget};
 
@@ -22,7 +22,7 @@ pub(super) async fn page(
     cursor: Option<Cursor>,
     mut budget: PageBudget,
     make: Make,
-) -> Result<Page, Error> {
+) -> Result<Page, StoreError> {
     let end = env.store.summary(summary.id).await?.head.seq;
     // A cursor points into an event: that event is read again, up to the cursor.
     let (mut before, mut within) = match cursor {
@@ -69,7 +69,7 @@ async fn chunk(
     env: &Env,
     summary: &Summary,
     before: Seq,
-) -> Result<(Vec<JournalEvent>, Seq), Error> {
+) -> Result<(Vec<JournalEvent>, Seq), StoreError> {
     let known = before.0.saturating_sub(CHUNK + 1);
     let head = match known {
         0 => Head::genesis(summary.id),

@@ -9,11 +9,13 @@ use segno_core::cli_agent::{self, Health, TranscriptCopy};
 use segno_core::digest::Digest;
 use segno_core::journal::ConversationOpened;
 use segno_core::lease::LeaseDecision;
+use segno_core::snapshot;
 use segno_core::state::NativeConversation;
 use segno_core::step::Path;
 use segno_core::store::Summary;
+use segno_engine::checkpoint::Error;
 use segno_engine::checkpoint::transcripts::{self, to_attachments};
-use segno_engine::{Env, Error, lease};
+use segno_engine::{Env, lease};
 
 use super::ForkPoint;
 use super::source::SourceState;
@@ -138,7 +140,7 @@ pub(super) fn attachments(conversations: &[ForkedConversation]) -> Vec<(String, 
 pub(super) async fn put(
     env: &Env,
     conversations: &[ForkedConversation],
-) -> Result<Option<Digest>, Error> {
+) -> Result<Option<Digest>, snapshot::Error> {
     if conversations.is_empty() {
         return Ok(None);
     }

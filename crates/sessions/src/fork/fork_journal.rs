@@ -6,7 +6,7 @@ use segno_core::session::Status;
 use segno_core::state::State;
 use segno_core::store::{Batch, LeaseUpdate, NewSession};
 use segno_core::time::Timestamp;
-use segno_engine::{Env, Error, journal, steps};
+use segno_engine::{Env, history, journal, steps};
 
 /// A journal that is written at once, in one run.
 pub(super) struct ForkJournal {
@@ -30,7 +30,7 @@ impl ForkJournal {
         }
     }
 
-    pub(super) fn write(&mut self, event: Event) -> Result<(), Error> {
+    pub(super) fn write(&mut self, event: Event) -> Result<(), history::Error> {
         let (run, at) = (Run(1), self.at);
         let record = self.state.head.seal(run, at, &event);
         let entry = JournalEvent {
@@ -41,16 +41,11 @@ impl ForkJournal {
             hash: record.hash,
         };
         self.records.push(record);
-        self.state
-            .apply(&entry)
-            .map_err(|illegal| Error::InvalidJournal {
-                session: self.session,
-                reason: illegal.to_string(),
-            })
+        history::apply(&mut self.state, self.session, &entry)
     }
 
     /// Ends the journal: steps in flight get an unknown outcome (P6), and the session is paused.
-    pub(super) fn end(&mut self) -> Result<(), Error> {
+    pub(super) fn end(&mut self) -> Result<(), history::Error> {
         for event in steps::unknown_step_events(&self.state) {
             self.write(event)?;
         }

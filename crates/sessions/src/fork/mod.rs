@@ -10,6 +10,7 @@
 //! kill leaves before that is used or replaced when the same fork is requested again.
 
 mod conversation;
+mod error;
 mod fork_journal;
 mod source;
 mod target;
@@ -23,7 +24,7 @@ use segno_core::lease::Owner;
 use segno_core::snapshot::{Progress, Restored};
 use segno_core::store::{Error as StoreError, Summary};
 use segno_core::usage::Usage;
-use segno_engine::{Env, Error, journal, lease, workspace};
+use segno_engine::{Env, history, journal, lease, workspace};
 use segno_spec as spec;
 
 use crate::checkpoint;
@@ -33,6 +34,8 @@ use conversation::ForkedConversation;
 use fork_journal::ForkJournal;
 use source::SourceState;
 use target::Target;
+
+pub use error::Error;
 
 #[derive(Debug, Clone, Default)]
 pub struct Request {
@@ -166,7 +169,7 @@ pub async fn plan(
     let draft = Draft::new(env, summary, request).await?;
     let state = draft.copy(env)?.state;
     let text = journal::load_text(env, &draft.created.spec).await?;
-    let workflow = spec::parse(&text).map_err(|problems| Error::InvalidStoredSpec {
+    let workflow = spec::parse(&text).map_err(|problems| history::Error::InvalidStoredSpec {
         session: summary.id,
         digest: draft.created.spec_digest,
         reason: problems.to_string(),
@@ -248,7 +251,7 @@ impl Draft {
     }
 
     /// Builds the journal of the fork.
-    fn copy(&self, env: &Env) -> Result<ForkJournal, Error> {
+    fn copy(&self, env: &Env) -> Result<ForkJournal, history::Error> {
         let mut copy = ForkJournal::new(env);
         copy.write(self.created.clone().into())?;
         copy.write(env.run_started())?;

@@ -8,13 +8,13 @@ use segno_core::journal::{
 };
 use segno_core::state::{Created, FinishedSteps, State};
 use segno_core::step::Path;
-use segno_core::store::Summary;
-use segno_engine::{Env, Error, history};
+use segno_core::store::{Error as StoreError, Summary};
+use segno_engine::{Env, history};
 use segno_spec::similar;
 
-use super::ForkPoint;
 use super::conversation::ForkedConversation;
 use super::target::Target;
+use super::{Error, ForkPoint};
 use crate::relocate;
 
 pub(super) struct SourceState {
@@ -34,18 +34,18 @@ impl SourceState {
     ) -> Result<Self, Error> {
         match part {
             ForkPoint::All | ForkPoint::CopyInto(_) => {
-                Self::until(env, summary, Seq(u64::MAX)).await
+                Ok(Self::until(env, summary, Seq(u64::MAX)).await?)
             }
             ForkPoint::AtCheckpoint(manifest, _) => {
                 check_checkpoint(env, summary, manifest).await?;
-                Self::until(env, summary, manifest.journal.seq).await
+                Ok(Self::until(env, summary, manifest.journal.seq).await?)
             }
             ForkPoint::Before(step) => Self::before(env, summary, step).await,
         }
     }
 
     /// Reads a session up to an event.
-    async fn until(env: &Env, summary: &Summary, end: Seq) -> Result<Self, Error> {
+    async fn until(env: &Env, summary: &Summary, end: Seq) -> Result<Self, history::Error> {
         let mut replay = Replay::new(summary);
         let mut spoken = BTreeSet::new();
         history::read_events(env, summary.id, replay.state.head, |entry| {
@@ -117,7 +117,7 @@ impl SourceState {
         summary: &Summary,
         target: &Target,
     ) -> Result<SessionCreated, Error> {
-        let senseless = |reason: &str| Error::InvalidJournal {
+        let senseless = |reason: &str| history::Error::InvalidJournal {
             session: summary.id,
             reason: reason.to_owned(),
         };
@@ -152,7 +152,7 @@ impl SourceState {
         env: &Env,
         summary: &Summary,
         conversations: &[ForkedConversation],
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<Vec<Event>, history::Error> {
         let (mut events, end) = (Vec::new(), self.state.head.seq);
         history::read_events(env, summary.id, Head::genesis(summary.id), |entry| {
             if entry.seq <= end {
@@ -258,14 +258,9 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn apply(&mut self, entry: &JournalEvent) -> Result<(), Error> {
+    fn apply(&mut self, entry: &JournalEvent) -> Result<(), history::Error> {
         self.finished.apply(entry);
-        self.state
-            .apply(entry)
-            .map_err(|illegal| Error::InvalidJournal {
-                session: self.summary.id,
-                reason: illegal.to_string(),
-            })
+        history::apply(&mut self.state, self.summary.id, entry)
     }
 }
 
@@ -307,7 +302,7 @@ async fn check_checkpoint(env: &Env, summary: &Summary, manifest: &Manifest) -> 
 }
 
 /// Stores a long text again: the source may be deleted while the fork is created.
-async fn put_again(env: &Env, text: &Text) -> Result<(), Error> {
+async fn put_again(env: &Env, text: &Text) -> Result<(), StoreError> {
     if let Text::Blob { blob, .. } = text {
         let bytes = env.store.get(*blob).await?;
         env.store.put(bytes).await?;

@@ -8,9 +8,9 @@ use segno_core::id::Name;
 use segno_core::snapshot::{Change, ChangeKind, Progress, Restored};
 use segno_core::store::{Error as StoreError, Summary};
 use segno_engine::workspace::{self, canonical_path};
-use segno_engine::{Env, Error, lease};
+use segno_engine::{Env, lease};
 
-use super::{ForkPoint, TargetFolder};
+use super::{Error, ForkPoint, TargetFolder};
 use crate::checkpoint::{self, RestoreOutcome};
 
 pub(super) struct Target {
@@ -74,7 +74,7 @@ impl Target {
     }
 
     /// The next free numbered name.
-    pub(super) async fn next(&self, env: &Env) -> Result<Name, Error> {
+    pub(super) async fn next(&self, env: &Env) -> Result<Name, StoreError> {
         let taken = taken_names(env).await?;
         let family = self.family.as_ref().unwrap_or(&self.name);
         let mut all = (1..).map(|number| family.numbered(number));
@@ -89,12 +89,12 @@ impl Target {
         manifest: &Manifest,
         place: &TargetFolder,
         progress: &Progress,
-    ) -> Result<RestoreOutcome, Error> {
+    ) -> Result<RestoreOutcome, checkpoint::Error> {
         let mut into = Some(self.folder.clone());
         if *place == TargetFolder::Original {
             into = None;
             if let Some((user, _)) = lease::active_sessions(env, &self.folder).await?.pop() {
-                return Err(Error::RestoreWhileRunning {
+                return Err(checkpoint::Error::RestoreWhileRunning {
                     session: user.id,
                     name: user.name,
                 });
@@ -104,7 +104,11 @@ impl Target {
     }
 
     /// Reports what a restore would do to the existing files.
-    pub(super) async fn dry_run(&self, env: &Env, manifest: &Manifest) -> Result<Restored, Error> {
+    pub(super) async fn dry_run(
+        &self,
+        env: &Env,
+        manifest: &Manifest,
+    ) -> Result<Restored, checkpoint::Error> {
         let request = checkpoint::Request {
             dry_run: true,
             ..exact_request(None)
@@ -123,7 +127,7 @@ fn exact_request(into: Option<PathBuf>) -> checkpoint::Request {
     }
 }
 
-async fn taken_names(env: &Env) -> Result<BTreeSet<Name>, Error> {
+async fn taken_names(env: &Env) -> Result<BTreeSet<Name>, StoreError> {
     // `sessions::list` reports damaged sessions; here they are skipped.
     let all = env.store.list().await?.into_iter().flatten();
     Ok(all.map(|summary| summary.name).collect())

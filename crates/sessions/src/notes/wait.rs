@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use segno_core::handoff::{Handoff, NoteContent, NoteList};
 use segno_core::note::{Note, NoteId};
-use segno_core::store::{InboxMessage, Summary};
-use segno_engine::{Env, Error, history};
+use segno_core::store::{Error as StoreError, InboxMessage, Summary};
+use segno_engine::{Env, history};
 
-use super::{Author, Change, Recorded, record, to_message};
+use super::{Author, Change, Error, Recorded, record, to_message};
 
 /// How often the inbox is read.
 const INBOX_POLL: Duration = Duration::from_millis(20);
@@ -37,7 +37,11 @@ pub async fn record_and_wait(
     Ok(Recorded::Written(posted_ids(&state.handoff, posted)))
 }
 
-async fn is_waiting(env: &Env, summary: &Summary, posted: &InboxMessage) -> Result<bool, Error> {
+async fn is_waiting(
+    env: &Env,
+    summary: &Summary,
+    posted: &InboxMessage,
+) -> Result<bool, StoreError> {
     let pending = env.store.pending(summary.id).await?;
     Ok(pending.iter().any(|(_, message)| message == posted))
 }

@@ -10,12 +10,12 @@ use segno_core::ports::Boxed;
 use segno_core::remote::{self, Remote};
 use segno_core::snapshot::Progress;
 use segno_core::snapshot::transfer::{Part, PartKind};
-use segno_engine::error::Relation;
+use segno_engine::Env;
 use segno_engine::remote::{CONCURRENT_TRANSFERS, list, remote};
-use segno_engine::{Env, Error};
 
+use super::Error;
 use crate::checkpoint;
-use crate::import::{self, Imported};
+use crate::import::{self, Imported, Relation};
 
 #[derive(Debug)]
 pub struct Pulled {
@@ -169,14 +169,15 @@ async fn download(env: &Env, remote: &dyn Remote, part: Part) -> Result<u64, Err
         remote.download(&object, part.bytes, &draft.path).await?;
         match env.snapshots()?.import_part(part, draft).await {
             Err(error) if error.kind() == Kind::FailedVerification && !is_second => {
-                is_second = true
+                is_second = true;
             }
             Err(error) if error.kind() == Kind::FailedVerification => {
-                return Err(Error::Remote(remote::Error::Damaged {
+                let damaged = remote::Error::Damaged {
                     place: remote.url().to_owned(),
                     object,
                     reason: error.message,
-                }));
+                };
+                return Err(damaged.into());
             }
             other => return Ok(other.map(|()| part.bytes)?),
         }
@@ -222,11 +223,11 @@ async fn arrive(env: &Env, manifest: &Manifest) -> Result<PulledSession, Error> 
     )?;
     match import::import(env, bundle, None, |_, _| {}).await {
         Ok(imported) => Ok(PulledSession::Created(imported)),
-        Err(Error::SessionExists { relation, .. }) => Ok(PulledSession::Existing {
+        Err(import::Error::SessionExists { relation, .. }) => Ok(PulledSession::Existing {
             checkpoint: manifest.clone(),
             relation,
         }),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

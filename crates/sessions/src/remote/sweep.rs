@@ -10,10 +10,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use segno_core::announcement::Announcement;
-use segno_core::remote::{Object, Remote};
+use segno_core::remote::{self, Object, Remote};
 use segno_core::time::Timestamp;
-use segno_engine::remote::{Inventory, TRASH, announcements, list, name_of, read, remote};
-use segno_engine::{Env, Error};
+use segno_engine::Env;
+use segno_engine::remote::{Error, Inventory, TRASH, announcements, list, name_of, read, remote};
 use serde::{Deserialize, Serialize};
 
 /// How long a sweep relies on the announcements that it has read.
@@ -124,7 +124,7 @@ async fn grace_is_over(
     mark: &Object,
     now: Timestamp,
     grace: Duration,
-) -> Result<bool, Error> {
+) -> Result<bool, remote::Error> {
     let old = |at: Timestamp| now.since(at) >= grace && (now >= at || grace.is_zero());
     if !old(mark.at) {
         return Ok(false);
@@ -133,7 +133,7 @@ async fn grace_is_over(
         Ok(bytes) => {
             Ok(serde_json::from_slice(&bytes).is_ok_and(|mark: DeletionMark| old(mark.at)))
         }
-        Err(segno_core::remote::Error::Missing { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(remote::Error::Missing { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }

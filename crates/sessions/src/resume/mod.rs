@@ -6,22 +6,76 @@
 
 pub mod plan;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use segno_core::checkpoint::Trigger;
 use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
 use segno_core::session::{Kind, Status};
 use segno_core::state::Created;
-use segno_core::store::Summary;
+use segno_core::store::{Error as StoreError, Summary};
 use segno_engine::steps::chat::Audience;
-use segno_engine::{Env, Error, Observer, Outcome, StopToken, checkpointer, history, lease, run};
+use segno_engine::{
+    Env, Observer, Outcome, StopToken, checkpoint, checkpointer, history, lease, run,
+};
 
 use crate::listing::resumable_sessions;
-use crate::start::{self, Request, read_spec};
+use crate::next_run::SessionEnded;
+use crate::start::{self, Request, SpecError, read_spec};
 use crate::{chat, next_run};
 
 pub use crate::next_run::{OnLimit, Options};
+
+/// Why a session was not resumed or planned, or its run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error(transparent)]
+    Lease(#[from] lease::Error),
+    /// The stored copy of a conversation cannot be read.
+    #[error(transparent)]
+    Checkpoint(#[from] checkpoint::Error),
+    #[error(transparent)]
+    NextRun(#[from] next_run::Error),
+    #[error(transparent)]
+    Chat(#[from] chat::Error),
+    #[error(transparent)]
+    Run(#[from] segno_engine::Error),
+    #[error("no session in {} can be resumed", .workspace.display())]
+    NothingToResume { workspace: PathBuf },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::History(error) => error.diagnosis(),
+            Self::Lease(error) => error.diagnosis(),
+            Self::Checkpoint(error) => error.diagnosis(),
+            Self::NextRun(error) => error.diagnosis(),
+            Self::Chat(error) => error.diagnosis(),
+            Self::Run(error) => error.diagnosis(),
+            Self::NothingToResume { .. } => Diagnosis::new(ErrorKind::NotFound, "S0106")
+                .hint("`segno sessions list --all` lists the sessions of all folders"),
+        }
+    }
+}
+
+impl From<SpecError> for Error {
+    fn from(error: SpecError) -> Self {
+        Self::NextRun(error.into())
+    }
+}
+
+impl From<SessionEnded> for Error {
+    fn from(error: SessionEnded) -> Self {
+        Self::NextRun(error.into())
+    }
+}
 
 /// Resumes a session.
 pub async fn resume(
@@ -33,10 +87,8 @@ pub async fn resume(
 ) -> Result<Outcome, Error> {
     if summary.kind == Kind::Chat {
         let audience = Audience::Absent;
-        return Box::pin(chat::resume(
-            env, &summary, options, audience, observer, stop_token,
-        ))
-        .await;
+        let resuming = chat::resume(env, &summary, options, audience, observer, stop_token);
+        return Ok(Box::pin(resuming).await?);
     }
     next_run::check_resumable(&summary)?;
     let lease = lease::acquire(env, &summary).await?;
@@ -46,7 +98,7 @@ pub async fn resume(
             Err(error) => {
                 // Nothing was written, so nothing is left behind but a run number.
                 let _ = env.store.release(summary.id, lease.run).await;
-                return Err(error);
+                return Err(error.into());
             }
         };
     let lost = run_start.state.status == Status::Running;
@@ -60,7 +112,7 @@ pub async fn resume(
         ))
         .await;
     }
-    Box::pin(run::execute(&env, run_start, observer, stop_token)).await
+    Ok(Box::pin(run::execute(&env, run_start, observer, stop_token)).await?)
 }
 
 /// The newest resumable session of a workspace that has no active run.

@@ -17,9 +17,10 @@ use segno_core::usage::{ContextUsage, Cost, Price, Usage};
 use segno_engine::checkpoint::transcripts::find_transcript;
 use segno_engine::resume::evidence::{self, FoundConversation};
 use segno_engine::resume::{drift, strategies_above};
-use segno_engine::{AgentDriver, Env, Error, history, lease, workspace};
+use segno_engine::{AgentDriver, Env, checkpoint, history, lease, workspace};
 use segno_spec::{Provider, Workflow};
 
+use super::Error;
 use crate::next_run::{self, OnLimit, Options};
 
 /// Bytes per token, where no one counted.
@@ -175,7 +176,9 @@ async fn continuation(
 ) -> Result<Continuation, Error> {
     let taken_over = options.agent.as_deref();
     let provider = match (taken_over, workflow.agents.get(&open.agent)) {
-        (Some(name), _) => next_run::replacement_provider(workflow, name)?,
+        (Some(name), _) => {
+            next_run::replacement_provider(workflow, name).map_err(next_run::Error::from)?
+        }
         (None, Some(agent)) => agent.provider.clone(),
         (None, None) => return Ok(Continuation::Restart),
     };
@@ -184,7 +187,8 @@ async fn continuation(
     let folder = FilePath::new(folder).parent().unwrap_or(FilePath::new("."));
     let own = match &provider {
         Provider::Program { .. } | Provider::Acp { .. } => {
-            match env.drivers.driver(&provider, folder)? {
+            let driver = env.drivers.driver(&provider, folder);
+            match driver.map_err(next_run::Error::from)? {
                 AgentDriver::CliAgent(cli_agent) => Some(cli_agent),
                 AgentDriver::Stateless(_) | AgentDriver::Model(_) => None,
             }
@@ -219,7 +223,7 @@ async fn plan_cli_agent(
     workspace: &FilePath,
     options: &Options,
     provider: &Provider,
-) -> Result<CliAgentPlan, Error> {
+) -> Result<CliAgentPlan, checkpoint::Error> {
     let native = open.native.as_ref();
     let mut conversation = match (kept, native) {
         (TranscriptCopies::Attachments(attachments), Some(native)) => {

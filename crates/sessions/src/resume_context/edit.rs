@@ -1,10 +1,33 @@
 //! Replaces the compiled resume context with the user's text.
 
+use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::journal::ResumeContextEdited;
-use segno_core::store::Summary;
-use segno_engine::between_runs::BetweenRuns;
+use segno_core::store::{Error as StoreError, Summary};
+use segno_engine::between_runs::{self, BetweenRuns};
 use segno_engine::resume::context::{BYTES_PER_TOKEN, MAX_TOKENS};
-use segno_engine::{Env, Error, journal};
+use segno_engine::{Env, journal};
+
+/// Why the resume context was not replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    BetweenRuns(#[from] between_runs::Error),
+    #[error("the edited resume context has {bytes} bytes; the limit is {most}")]
+    TooLong { bytes: usize, most: usize },
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::BetweenRuns(error) => error.diagnosis(),
+            Self::TooLong { .. } => Diagnosis::new(Kind::Invalid, "R0157")
+                .hint("shorten it; omit what the agent can find in the files"),
+        }
+    }
+}
 
 /// Uses `text` as the resume context of the next run; an empty text restores the compiled one.
 /// Refused while a run is active, because its agents already got their context.
@@ -12,7 +35,7 @@ pub async fn edit(env: &Env, summary: &Summary, text: &str, by: &str) -> Result<
     let text = text.trim_end();
     let most = MAX_TOKENS * BYTES_PER_TOKEN;
     if text.len() > most {
-        return Err(Error::ResumeContextTooLong {
+        return Err(Error::TooLong {
             bytes: text.len(),
             most,
         });

@@ -12,14 +12,15 @@ use segno_core::ports::Access;
 use segno_core::store::Error as StoreError;
 use segno_core::worktree::{Error as GitError, RepositoryInfo};
 use segno_engine::workspace::{self, canonical_path};
-use segno_engine::{Env, Error, Observer, Outcome, StopToken};
+use segno_engine::{Env, Observer, Outcome, StopToken};
 use segno_spec as spec;
 use segno_spec::checklist::{self, Checklist};
 use segno_spec::{Approve, Goal};
 use serde_json::{Value, json};
 
+use super::Error;
 use super::roles::{self, Roles};
-use crate::start;
+use crate::start::{self, SpecError};
 
 /// The limit of characters that a session's name takes from the issue.
 const MAX_NAME: usize = 40;
@@ -114,7 +115,7 @@ pub async fn start(
     // The stored spec is the one that is used, so every run reads the same spec (P7).
     env.redactor.redact_json(&mut made);
     let text = made.to_string();
-    let workflow = spec::parse(&text).map_err(|problems| Error::Spec {
+    let workflow = spec::parse(&text).map_err(|problems| SpecError::Invalid {
         path: request
             .spec
             .unwrap_or_else(|| PathBuf::from("the generated spec")),
@@ -128,7 +129,8 @@ pub async fn start(
         workspace: location.folder,
         force: false,
     };
-    start::start_parsed(env, text, workflow, request, observer, stop_token).await
+    let started = start::start_parsed(env, text, workflow, request, observer, stop_token);
+    Ok(started.await?)
 }
 
 fn tasks(list: &Checklist) -> Value {
@@ -281,7 +283,7 @@ fn branch(name: &Name) -> String {
 fn make_folder(env: &Env, folder: &Path) -> Result<(), Error> {
     let made = env.disk.create_folder(folder, Access::Shared);
     made.map_err(|error| Error::WriteFailed {
-        place: folder.to_owned(),
+        folder: folder.to_owned(),
         reason: error.to_string(),
     })
 }

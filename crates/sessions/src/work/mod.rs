@@ -2,9 +2,11 @@
 //! start of one. The execution itself is a pattern like the others (`patterns::plan`).
 
 mod begin;
+mod error;
 mod roles;
 mod view;
 
 pub use begin::{Request, WorkFolder, read, start};
+pub use error::Error;
 pub use roles::{Reviewer, Roles};
 pub use view::{Plan, Review, Status, Task, plan};

@@ -4,11 +4,13 @@
 use std::path::Path;
 
 use segno_core::cli_agent::CliAgentKind;
-use segno_engine::{Env, Error};
+use segno_engine::Env;
 use segno_spec as spec;
 use serde_json::{Map, Value, json};
 
-use crate::start::read_spec;
+use super::Error;
+use crate::next_run::NoSuchAgent;
+use crate::start::{SpecError, read_spec};
 
 /// The agents that the user names. The others are the spec's agents `worker`, `planner` and
 /// `reviewer`, or the agent that does the tasks.
@@ -75,7 +77,7 @@ pub(super) fn resolve(
         .flatten();
     let named = roles.agent.clone();
     let wanted = named.or_else(|| called(&agents, "worker")).or(only);
-    let wanted = wanted.ok_or_else(|| Error::NoSuchAgent {
+    let wanted = wanted.ok_or_else(|| NoSuchAgent {
         agent: "worker".to_owned(),
         reason: "the spec has several agents and none of that name; choose one with `--agent`"
             .to_owned(),
@@ -113,7 +115,7 @@ fn resolve_agent(
     role: &str,
     name: &str,
     prompt: &str,
-) -> Result<String, Error> {
+) -> Result<String, NoSuchAgent> {
     if agents.contains_key(name) {
         return Ok(name.to_owned());
     }
@@ -126,7 +128,7 @@ fn resolve_agent(
         .parse()
         .ok()
         .filter(|program| *program != CliAgentKind::Acp);
-    let program: CliAgentKind = program.ok_or_else(|| Error::NoSuchAgent {
+    let program: CliAgentKind = program.ok_or_else(|| NoSuchAgent {
         agent: name.to_owned(),
         reason: "it is neither an agent of the spec nor a CLI agent".to_owned(),
     })?;
@@ -149,14 +151,14 @@ fn copy_for_role(agents: &mut Map<String, Value>, agent: &str, role: &str, promp
 }
 
 /// The blocks of a spec that describe its agents, with absolute paths.
-fn agent_blocks(env: &Env, path: &Path) -> Result<Map<String, Value>, Error> {
+fn agent_blocks(env: &Env, path: &Path) -> Result<Map<String, Value>, SpecError> {
     let (text, _) = read_spec(env, path)?;
     let mut spec = match spec::as_json(&text) {
         Ok(Value::Object(spec)) => spec,
         Ok(_) => Map::new(),
         Err(problems) => {
             let path = path.to_owned();
-            return Err(Error::Spec { path, problems });
+            return Err(SpecError::Invalid { path, problems });
         }
     };
     for block in WORKFLOW_BLOCKS {

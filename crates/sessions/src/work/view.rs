@@ -4,12 +4,12 @@ use segno_core::id::SessionId;
 use segno_core::session::Status as SessionStatus;
 use segno_core::state::{AttemptStatus, FinishedSteps, State};
 use segno_core::step::Path;
-use segno_core::store::Summary;
+use segno_core::store::{Error as StoreError, Summary};
 use segno_core::usage::Usage;
 use segno_engine::patterns::{
     Decision, MAX_DRAFTS, draft_path, parse_commit, parse_decision, parse_review, task_path,
 };
-use segno_engine::{Env, Error, history, journal};
+use segno_engine::{Env, history, journal};
 use segno_spec as spec;
 use segno_spec::checklist::{self, Checklist};
 use segno_spec::{Approve, Pattern};
@@ -101,7 +101,7 @@ impl Plan {
 }
 
 /// The plan of a session; `None` if the session has no plan.
-pub async fn plan(env: &Env, summary: &Summary) -> Result<Option<Plan>, Error> {
+pub async fn plan(env: &Env, summary: &Summary) -> Result<Option<Plan>, history::Error> {
     let (state, finished) = history::load_verified(env, summary.id).await?;
     let workflow = history::recorded_spec(env, summary.id, &state).await?;
     let Pattern::Plan(config) = &workflow.pattern else {
@@ -113,7 +113,7 @@ pub async fn plan(env: &Env, summary: &Summary) -> Result<Option<Plan>, Error> {
         state: &state,
         finished: &finished,
     };
-    past.plan(config).await.map(Some)
+    Ok(Some(past.plan(config).await?))
 }
 
 /// The state and finished steps of a session.
@@ -125,7 +125,7 @@ struct History<'a> {
 }
 
 impl History<'_> {
-    async fn plan(&self, config: &spec::Plan) -> Result<Plan, Error> {
+    async fn plan(&self, config: &spec::Plan) -> Result<Plan, StoreError> {
         let (list, settled) = match &config.tasks {
             Some(list) => (list.clone(), true),
             None => self.draft(config).await?,
@@ -184,7 +184,7 @@ impl History<'_> {
     }
 
     /// The newest draft of the plan, and whether it is final.
-    async fn draft(&self, config: &spec::Plan) -> Result<(Checklist, bool), Error> {
+    async fn draft(&self, config: &spec::Plan) -> Result<(Checklist, bool), StoreError> {
         let mut draft = None;
         for n in 1.. {
             let place = draft_path(n);
@@ -208,7 +208,10 @@ impl History<'_> {
         Ok((draft.unwrap_or_default(), false))
     }
 
-    async fn status_of(&self, task: &checklist::Task) -> Result<(Option<String>, Status), Error> {
+    async fn status_of(
+        &self,
+        task: &checklist::Task,
+    ) -> Result<(Option<String>, Status), StoreError> {
         if task.done {
             return Ok((None, Status::Skipped));
         }
@@ -241,7 +244,7 @@ impl History<'_> {
         ))
     }
 
-    async fn reviews(&self, id: &str) -> Result<Vec<Review>, Error> {
+    async fn reviews(&self, id: &str) -> Result<Vec<Review>, StoreError> {
         let mut reviews: Vec<Review> = Vec::new();
         for round in 1.. {
             let place = task_path(id).join(round);
@@ -305,7 +308,7 @@ impl History<'_> {
     }
 
     /// The answer of a finished step.
-    async fn answer(&self, path: &Path) -> Result<Option<String>, Error> {
+    async fn answer(&self, path: &Path) -> Result<Option<String>, StoreError> {
         let Some(done) = self.finished.get(path) else {
             return Ok(None);
         };

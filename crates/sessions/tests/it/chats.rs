@@ -8,14 +8,14 @@ use segno_core::session::Status;
 use segno_core::state::Chat;
 use segno_engine::observe::NoObserver;
 use segno_engine::steps::chat::Audience;
-use segno_engine::{Error, Outcome, StopToken, history};
+use segno_engine::{Outcome, StopToken, history};
 use segno_sessions::chat::{self, ChatAgent, Effect, Limits, MAX_TURNS, NewChat, Swept};
 
 use crate::harness::{Harness, chain, harness};
 
 const MINUTE: i64 = 60_000;
 
-async fn open(harness: &Harness, audience: Audience) -> Result<Outcome, Error> {
+async fn open(harness: &Harness, audience: Audience) -> Result<Outcome, chat::Error> {
     let file = harness.request(&chain("", &["unused"])).spec;
     let opening = NewChat {
         source: ChatAgent::Spec { file, agent: None },
@@ -35,7 +35,7 @@ async fn open(harness: &Harness, audience: Audience) -> Result<Outcome, Error> {
     .await
 }
 
-async fn say(harness: &Harness, message: &str) -> Result<Outcome, Error> {
+async fn say(harness: &Harness, message: &str) -> Result<Outcome, chat::Error> {
     let summary = harness.summary().await;
     let (observer, stop_token) = (harness.seen.clone(), StopToken::default());
     chat::send(

@@ -11,10 +11,10 @@ use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Text};
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::store::Summary;
-use segno_engine::{AgentDriver, Drivers, Env, Error, Observer, Outcome, StopToken};
+use segno_engine::{AgentDriver, Drivers, Env, Error, Observer, Outcome, StopToken, env};
 use segno_secrets::redact::Redactor;
-use segno_sessions::resume::{OnLimit, Options, resume};
-use segno_sessions::start::{Request, start};
+use segno_sessions::resume::{self, OnLimit, Options, resume};
+use segno_sessions::start::{self, Request, start};
 use segno_spec::Provider;
 use segno_store::{LocalDisk, Memory};
 use segno_testkit::clock::{ManualClock, Seeded};
@@ -62,7 +62,7 @@ impl Processes for NoLiveProcesses {
 struct ScriptedDrivers(Arc<ManualClock>, Arc<Mutex<String>>);
 
 impl Drivers for ScriptedDrivers {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<AgentDriver, Error> {
+    fn driver(&self, _: &Provider, _: &Path) -> Result<AgentDriver, env::Error> {
         let script = Script::parse(&self.1.lock().unwrap()).unwrap();
         let scripted = Scripted::new(script, self.0.clone(), None);
         Ok(AgentDriver::Stateless(Arc::new(scripted)))
@@ -100,8 +100,16 @@ pub(crate) fn harness(script: &str) -> Harness {
 }
 
 impl Harness {
-    /// Runs a spec in a new session.
+    /// Runs a spec in a new session, which starts.
     pub(crate) async fn run(&self, spec: &str) -> Result<Outcome, Error> {
+        self.start(spec).await.map_err(|error| match error {
+            start::Error::Run(error) => error,
+            other => panic!("{other}"),
+        })
+    }
+
+    /// Starts a session from a spec.
+    pub(crate) async fn start(&self, spec: &str) -> Result<Outcome, start::Error> {
         start(
             &self.env,
             self.request(spec),
@@ -157,7 +165,11 @@ impl Harness {
         self.seen.entries.lock().unwrap().clear();
         let summary = self.summary().await;
         let observer = self.seen.clone();
-        resume(&self.env, summary, options, observer, StopToken::default()).await
+        let resumed = resume(&self.env, summary, options, observer, StopToken::default()).await;
+        resumed.map_err(|error| match error {
+            resume::Error::Run(error) => error,
+            other => panic!("{other}"),
+        })
     }
 
     /// The only session.

@@ -11,7 +11,7 @@ use segno_core::state::State;
 use segno_core::time::Timestamp;
 use segno_engine::error::NoWaitReason;
 use segno_engine::{Error, Stop, StopToken, history};
-use segno_sessions::start::start;
+use segno_sessions::start::{self, start};
 use segno_testkit::clock::ManualClock;
 
 use crate::harness::{Harness, chain, harness, spec};
@@ -311,7 +311,10 @@ async fn stop_interrupts_a_wait() {
         stop_token.request_stop(Stop::request("Ctrl-C", StopMode::Boundary, Status::Paused));
     };
     let (ended, ()) = tokio::join!(run, pull);
-    assert!(matches!(ended, Err(Error::Stopped { .. })));
+    assert!(matches!(
+        ended,
+        Err(start::Error::Run(Error::Stopped { .. }))
+    ));
     assert!(harness.clock.now().since(start_time) < Duration::from_mins(2));
     assert_eq!(harness.summary().await.status, Status::Paused);
     let until = suspended(&harness).until;

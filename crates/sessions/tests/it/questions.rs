@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use segno_core::session::Status;
 use segno_engine::{Env, Error};
-use segno_sessions::answer::{answer, open_questions};
+use segno_sessions::answer::{self, answer, open_questions};
 
 use crate::harness::{Harness, harness, spec};
 
@@ -15,7 +15,7 @@ fn spec_with_question(more: &str) -> String {
     spec(&CHAIN.replace("DEFAULT", more), "")
 }
 
-async fn answer_question(harness: &Harness, text: &str) -> Result<String, Error> {
+async fn answer_question(harness: &Harness, text: &str) -> Result<String, answer::Error> {
     let env: &Env = &harness.env;
     let summary = harness.summary().await;
     let path = answer(env, &summary, None, text, "ann").await?;
@@ -64,10 +64,16 @@ async fn a_question_is_answered_once() {
     harness.run(&spec_with_question("")).await.unwrap_err();
     answer_question(&harness, "yes").await.unwrap();
     let error = answer_question(&harness, "no").await.unwrap_err();
-    assert!(matches!(error, Error::NoOpenQuestion { .. }), "{error}");
+    assert!(
+        matches!(error, answer::Error::NoOpenQuestion { .. }),
+        "{error}"
+    );
     harness.resume().await.unwrap();
     let error = answer_question(&harness, "no").await.unwrap_err();
-    assert!(matches!(error, Error::NoOpenQuestion { .. }), "{error}");
+    assert!(
+        matches!(error, answer::Error::NoOpenQuestion { .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -118,7 +124,7 @@ async fn other_branches_continue_while_one_waits() {
         ["branches/m/steps/0", "branches/m/steps/1"]
     );
     let error = answer_question(&harness, "which").await.unwrap_err();
-    assert!(matches!(error, Error::AmbiguousQuestion { .. }), "{error}");
+    assert!(matches!(error, answer::Error::Ambiguous { .. }), "{error}");
     let summary = harness.summary().await;
     for (step, text) in [
         ("branches/l/steps/0", "left"),
@@ -147,7 +153,7 @@ async fn a_reviewer_may_choose_another_route() {
         waiting.run(&spec(pattern, "")).await.unwrap_err();
         // An unusable answer is rejected when it is given, so it cannot block the session forever.
         let error = answer_question(&waiting, "maybe").await.unwrap_err();
-        assert!(matches!(error, Error::InvalidAnswer { .. }), "{error}");
+        assert!(matches!(error, answer::Error::Invalid { .. }), "{error}");
         let harness = harness(
             "answers: [{step: router, text: '{\"route\": \"short\"}'}]\ndefault: {text: x}",
         );
@@ -190,7 +196,7 @@ async fn answer_must_match_the_validation() {
     );
     harness.run(&spec(pattern, "")).await.unwrap_err();
     let error = answer_question(&harness, "maybe").await.unwrap_err();
-    assert!(matches!(error, Error::InvalidAnswer { .. }), "{error}");
+    assert!(matches!(error, answer::Error::Invalid { .. }), "{error}");
     answer_question(&harness, "yes").await.unwrap();
     harness.resume().await.unwrap_err();
     answer_question(&harness, "fine").await.unwrap();

@@ -1,6 +1,7 @@
 //! Agents in separate files, and schemas for prompts and answers.
 
 use segno_engine::Error;
+use segno_sessions::start::{self, SpecError};
 
 use crate::harness::{Harness, harness};
 
@@ -135,8 +136,8 @@ async fn invalid_reference_is_reported() {
         ),
         ("{prompt: A, input_schema: 7}", "must be a JSON schema"),
     ] {
-        let error = harness.run(&spec(agent)).await.unwrap_err();
-        let Error::Spec { problems, .. } = error else {
+        let error = harness.start(&spec(agent)).await.unwrap_err();
+        let start::Error::Spec(SpecError::Invalid { problems, .. }) = error else {
             panic!("{error}")
         };
         assert!(problems.to_string().contains(words), "{problems}");
@@ -150,9 +151,12 @@ async fn missing_file_fails_a_start_but_not_a_resume() {
         "{$ref: judge.yaml}",
         "{prompt: A, output_schema: judge.yaml}",
     ] {
-        let error = harness.run(&spec(agent)).await.unwrap_err();
+        let error = harness.start(&spec(agent)).await.unwrap_err();
+        let start::Error::Spec(error) = error else {
+            panic!("{error}")
+        };
         assert!(
-            matches!(&error, Error::Unreadable { path, .. } if path.ends_with("judge.yaml")),
+            matches!(&error, SpecError::Unreadable { path, .. } if path.ends_with("judge.yaml")),
             "{error}"
         );
     }

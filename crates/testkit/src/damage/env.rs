@@ -8,10 +8,10 @@ use segno_core::agent::{self, Answer, Driver, Listener, Request};
 use segno_core::id::SessionId;
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::ports::{Boxed, Clock, Disk};
-use segno_core::store::Store;
+use segno_core::store::{Error as StoreError, Store};
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
-use segno_engine::{AgentDriver, Drivers, Env, Error, Observer};
+use segno_engine::{AgentDriver, Drivers, Env, Observer, env};
 use segno_secrets::redact::Redactor;
 use segno_spec::Provider;
 use segno_store::{Home, LocalDisk, Sqlite};
@@ -20,7 +20,7 @@ use super::specimen::LAST_TEXT;
 use crate::clock::Seeded;
 use crate::journal::owner;
 
-pub(super) fn env(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<Env, Error> {
+pub(super) fn env(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<Env, StoreError> {
     static REDACTOR: std::sync::LazyLock<Arc<Redactor>> =
         std::sync::LazyLock::new(|| Arc::new(Redactor::new([])));
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
@@ -91,7 +91,7 @@ impl Observer for NoProcesses {
 struct CountingDriver(Arc<Mutex<Vec<String>>>);
 
 impl Drivers for CountingDriver {
-    fn driver(&self, _: &Provider, _: &Path) -> Result<AgentDriver, Error> {
+    fn driver(&self, _: &Provider, _: &Path) -> Result<AgentDriver, env::Error> {
         Ok(AgentDriver::Stateless(Arc::new(Self(Arc::clone(&self.0)))))
     }
 }

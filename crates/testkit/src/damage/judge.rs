@@ -10,7 +10,7 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::id::SessionId;
 use segno_core::journal::Head;
 use segno_core::store::Severity;
-use segno_engine::{Env, Error, StopToken, history};
+use segno_engine::{Env, StopToken, history};
 use segno_sessions as sessions;
 use segno_sessions::doctor;
 use segno_sessions::resume::{self, Options};
@@ -167,7 +167,7 @@ impl Specimen {
                     Ok(shown) => Reply::Answer(format!("{shown:?}")),
                     Err(error) => refusal(&error),
                 },
-                Err(error) => refusal(&error.into()),
+                Err(error) => refusal(&error),
             };
             replies.insert(format!("{when}show {session}"), said);
             let mut lines = String::new();
@@ -192,7 +192,7 @@ impl Specimen {
     async fn resumed(&self, env: &Env, calls: &Mutex<Vec<String>>) -> Reply {
         let summary = match env.store.summary(self.interrupted).await {
             Ok(summary) => summary,
-            Err(error) => return refusal(&error.into()),
+            Err(error) => return refusal(&error),
         };
         let resumed = resume::resume(
             env,
@@ -293,7 +293,7 @@ pub(super) enum Reply {
 }
 
 /// A refusal that names what is damaged; anything else is a different answer.
-fn refusal(error: &Error) -> Reply {
+fn refusal(error: &dyn Diagnose) -> Reply {
     let text = error.to_string();
     match error.kind() {
         Kind::Damaged | Kind::Unavailable | Kind::Unusable | Kind::Forbidden => {

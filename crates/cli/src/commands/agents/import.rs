@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::transcript::Transcripts;
-use segno_engine::{Env, Error};
-use segno_sessions::adopt::{self, Adopted, Effect, Outcome};
+use segno_engine::Env;
+use segno_sessions::adopt::{self, Adopted, Effect, Error, Outcome};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};

@@ -13,11 +13,10 @@ use segno_agents::program::Permissions;
 use segno_core::id::Name;
 use segno_core::session::Kind;
 use segno_core::store::Summary;
-use segno_engine::error::chat::MAX_MESSAGE_BYTES;
 use segno_engine::steps::chat::Audience;
 use segno_engine::{Env, Outcome};
 use segno_sessions as sessions;
-use segno_sessions::chat::{self, ChatAgent, Effect, NewChat};
+use segno_sessions::chat::{self, ChatAgent, Effect, MAX_MESSAGE_BYTES, NewChat};
 use segno_sessions::resume::Options;
 
 use super::resume::PermissionsArg;

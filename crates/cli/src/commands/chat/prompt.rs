@@ -9,7 +9,7 @@ use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_core::time::format_duration;
 use segno_engine::steps::chat::Audience;
-use segno_engine::{Env, Error, Outcome, Stop, StopToken, history};
+use segno_engine::{Env, Error, Outcome, Stop, StopToken, history, lease};
 use segno_sessions::chat::{self, Effect, Limits, NewChat};
 use segno_sessions::resume::Options;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -219,7 +219,11 @@ impl PromptSession {
     }
 
     /// Shows the result of a message.
-    async fn show(&mut self, outcome: Result<Outcome, Error>, view: &View) -> Result<(), Failure> {
+    async fn show(
+        &mut self,
+        outcome: Result<Outcome, chat::Error>,
+        view: &View,
+    ) -> Result<(), Failure> {
         view.finish(outcome.as_ref().map_or("", |outcome| &outcome.output));
         let known = self.summary.as_ref().map(|summary| summary.id);
         if let Some(session) = known.or(view.session()) {
@@ -227,11 +231,11 @@ impl PromptSession {
         }
         match outcome {
             Ok(outcome) => report_limits(&outcome.state),
-            Err(Error::Stopped {
+            Err(chat::Error::Run(Error::Stopped {
                 status: Status::Waiting,
                 ..
-            }) => stderr_line("stopped"),
-            Err(error @ Error::Stopped { .. }) => return Err(error.into()),
+            })) => stderr_line("stopped"),
+            Err(error @ chat::Error::Run(Error::Stopped { .. })) => return Err(error.into()),
             Err(error) => {
                 Failure::from(error).report(false, &self.env.redactor);
             }
@@ -286,7 +290,8 @@ impl PromptSession {
             let (seen, status) = (now.head, Status::Paused);
             match chat::set_idle(&self.env, &now, seen, status, by, observer).await {
                 // The run that holds the chat now decides.
-                Ok(_) | Err(Error::LeaseHeld { .. } | Error::SessionEnded { .. }) => {}
+                Ok(_)
+                | Err(chat::Error::Lease(lease::Error::Held { .. }) | chat::Error::Ended(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }

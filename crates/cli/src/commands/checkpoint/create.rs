@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use segno_core::checkpoint::Trigger;
 use segno_core::id::CheckpointId;
 use segno_core::snapshot::OmittedPath;
-use segno_engine::Error;
+use segno_engine::remote::Error;
 use segno_sessions::checkpoint;
 use segno_sessions::remote::{self, Pushed};
 use serde_json::json;

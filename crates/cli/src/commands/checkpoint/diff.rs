@@ -153,7 +153,7 @@ async fn print_patch(
 }
 
 /// Returns the content as text, if it is text and not too long.
-fn as_text(content: Result<Vec<u8>, segno_engine::Error>) -> Option<String> {
+fn as_text(content: Result<Vec<u8>, snapshot::Error>) -> Option<String> {
     let bytes = content.ok().filter(|bytes| bytes.len() <= MAX_BYTES)?;
     String::from_utf8(bytes)
         .ok()

@@ -18,7 +18,7 @@ use std::sync::Mutex;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::store::Summary;
-use segno_engine::{Env, Error};
+use segno_engine::Env;
 use segno_sessions as sessions;
 use serde_json::{Value, json};
 
@@ -83,8 +83,7 @@ async fn find_session(env: &Env, reference: Option<&str>) -> Result<Summary, Fai
         return Ok(sessions::find(env, reference).await?);
     }
     let here = workspace()?;
-    let newest = sessions::newest_in(env, &here).await?;
-    Ok(newest.ok_or(Error::NoSessionInFolder { workspace: here })?)
+    Ok(sessions::find_newest_in(env, &here).await?)
 }
 
 /// Returns a progress callback that prints to the terminal if the work takes longer than a moment.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use segno_core::checkpoint::Manifest;
 use segno_engine::env::Retention;
-use segno_engine::{Env, retention};
+use segno_engine::{Env, checkpoint, retention};
 use serde_json::json;
 
 use super::shape;
@@ -97,7 +97,7 @@ async fn find_pruned(env: &Env, reference: &str) -> Result<Vec<Manifest>, Failur
     });
     if pruned.is_empty() {
         let reference = reference.to_owned();
-        return Err(segno_engine::Error::NoSuchCheckpoint { reference }.into());
+        return Err(checkpoint::Error::NoSuchCheckpoint { reference }.into());
     }
     Ok(pruned)
 }

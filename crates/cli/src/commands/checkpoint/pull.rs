@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use segno_engine::error::Relation;
+use segno_sessions::import::Relation;
 use segno_sessions::remote::{self, PulledSession};
 use serde_json::{Value, json};
 

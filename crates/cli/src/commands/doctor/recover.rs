@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use segno_core::store::Summary;
-use segno_engine::Env;
+use segno_engine::{Env, between_runs};
 use segno_sessions as sessions;
 use segno_sessions::recover::{self, Recovered};
 use serde_json::json;
@@ -44,7 +44,7 @@ pub(crate) async fn recover_all(
     env: &Env,
     lost: &[Summary],
     json: bool,
-) -> Result<usize, segno_engine::Error> {
+) -> Result<usize, between_runs::Error> {
     let mut found = 0;
     for summary in lost {
         let progress = progress(env, "saving");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use segno_core::id::Name;
 use segno_core::ports::Access;
 use segno_core::time::{Timestamp, format_duration};
-use segno_engine::{Env, Error};
+use segno_engine::Env;
 use segno_sessions as sessions;
 use segno_sessions::chat::{self, Effect};
 use segno_sessions::trash::{self, Target, TrashItem};
@@ -130,7 +130,7 @@ fn print_result(old: &[ListedSession], expired: &[TrashItem], archived: &[Name],
     }
 }
 
-async fn discard(env: &Env, old: &[ListedSession]) -> Result<(), Error> {
+async fn discard(env: &Env, old: &[ListedSession]) -> Result<(), trash::Error> {
     for listed in old {
         // A session is moved to the trash even if its last checkpoint fails.
         if let Err(error) = checkpoint::create_before_expiry(env, &listed.summary).await {

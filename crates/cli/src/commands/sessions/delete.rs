@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use segno_core::id::{Name, SessionId};
-use segno_engine::{Env, Error};
+use segno_engine::Env;
+use segno_sessions::listing::Error;
 use segno_sessions::trash::{self, Target};
 use serde_json::json;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use segno_core::bundle;
 use segno_core::id::Name;
-use segno_engine::{Env, Error};
+use segno_engine::Env;
 use segno_sessions::{import, relocate};
 use serde_json::json;
 
@@ -115,10 +115,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 
 /// Reads the file or stdin. Also returns the name to use in messages.
 fn read(env: &Env, file: &Path) -> Result<(String, Vec<u8>), Failure> {
-    let unreadable = |error: std::io::Error| Error::Unreadable {
-        path: file.to_owned(),
-        reason: error.to_string(),
-    };
+    let unreadable = |error: std::io::Error| Failure::unreadable(file, &error);
     if file != Path::new("-") {
         let read = env.disk.read(file, bundle::LONGEST);
         return Ok((file.display().to_string(), read.map_err(unreadable)?));

@@ -67,7 +67,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 /// The status of the imported session. Its lease is from another machine.
 async fn status(env: &Env, arrived: &ImportedSession) -> Result<Status, Failure> {
     let lease = env.store.lease(arrived.summary.id).await;
-    let lease = lease.map_err(segno_engine::Error::from)?;
+    let lease = lease?;
     Ok(lease::effective_status(env, &arrived.summary, &lease))
 }
 

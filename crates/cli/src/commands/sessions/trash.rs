@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use segno_core::store::Error;
 use segno_core::time::{Timestamp, format_duration};
-use segno_engine::{Env, Error};
+use segno_engine::Env;
 use segno_sessions::trash::{self, Sweep, TrashItem};
 use serde_json::{Value, json};
 

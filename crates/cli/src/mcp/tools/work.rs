@@ -113,7 +113,7 @@ pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, 
     let StatusArgs {} = parse_args(value)?;
     let (env, summary) = bound.session().await?;
     let lease = env.store.lease(summary.id).await;
-    let lease = lease.map_err(segno_engine::Error::from)?;
+    let lease = lease?;
     let state = history::load_state(env, summary.id).await?;
     let handoff = notes::merged(env, &summary).await?;
     let in_flight: Vec<String> = state

@@ -6,6 +6,7 @@ use segno_spec::{Plan, Worktree};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::history;
 use crate::steps::Runner;
 
 /// The outcome of a task: its commit, if there was anything to commit.
@@ -33,11 +34,11 @@ pub(super) async fn begin(runner: &Runner, plan: &Plan) -> Result<String, Error>
         .run_git_step(&path, &description, prepare(runner, plan))
         .await?;
     let text = runner.text(answer).await?;
-    let senseless = || Error::InvalidJournal {
+    let senseless = || history::Error::InvalidJournal {
         session: runner.id.session,
         reason: "step begin has no commit".to_owned(),
     };
-    parse_commit(&text).commit.ok_or_else(senseless)
+    Ok(parse_commit(&text).commit.ok_or_else(senseless)?)
 }
 
 async fn prepare(runner: &Runner, plan: &Plan) -> Result<String, Error> {

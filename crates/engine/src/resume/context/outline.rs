@@ -6,11 +6,11 @@ use segno_core::id::SessionId;
 use segno_core::journal::Event;
 use segno_core::state::{self, FinishedSteps, State};
 use segno_core::step::Path;
+use segno_core::store::Error as StoreError;
 use segno_spec::{Pattern, Workflow, outline};
 
 use super::{Task, TaskStatus};
 use crate::env::Env;
-use crate::error::Error;
 use crate::journal;
 
 /// What a workflow says about itself before it runs.
@@ -87,7 +87,11 @@ impl Outline {
 }
 
 /// The user's replacement for the resume context, if there is one.
-pub async fn edited(env: &Env, session: SessionId, state: &State) -> Result<Option<String>, Error> {
+pub async fn edited(
+    env: &Env,
+    session: SessionId,
+    state: &State,
+) -> Result<Option<String>, StoreError> {
     let Some(seq) = state.resume_context else {
         return Ok(None);
     };

@@ -14,9 +14,9 @@ use segno_core::step::Path;
 use segno_core::tool::ToolResult;
 
 use crate::env::Env;
-use crate::error::Error;
+use crate::history::{self, Error};
+use crate::journal;
 use crate::resume::conversation::user_entry;
-use crate::{history, journal};
 
 /// How many bytes of conversation are read; older messages are omitted.
 const MAX_BYTES: usize = 8 << 20;

@@ -112,8 +112,8 @@ impl Drivers for NoProcesses {
         &self,
         _: &Provider,
         _: &Path,
-    ) -> Result<segno_engine::AgentDriver, segno_engine::Error> {
-        Err(segno_engine::Error::Unreadable {
+    ) -> Result<segno_engine::AgentDriver, segno_engine::env::Error> {
+        Err(segno_engine::env::Error::Unreadable {
             path: "agents".into(),
             reason: "the benchmark runs no agents".into(),
         })
