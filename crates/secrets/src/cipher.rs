@@ -240,7 +240,9 @@ mod tests {
             cipher.seal([1; 32], b"x")[HEADER..],
             cipher.seal([2; 32], b"x")[HEADER..]
         );
-        assert!(!format!("{cipher:?}").contains('7'));
+        assert_eq!(format!("{cipher:?}"), "Cipher(…)");
+        let (_, key) = cipher.new_file([1; 32]);
+        assert_eq!(format!("{key:?}"), "FileKey(…)");
     }
     /// The format, for one key and one salt. Other bytes could not be read by other versions.
     #[test]
@@ -253,6 +255,11 @@ mod tests {
             "304d515b0ad009e0cf4a7b3a7997baa3dbab930555b29c7f",
         );
         assert_eq!(digits.concat(), expected);
+        // A header of 48 bytes, and a tag of 16 for each 64 KiB.
+        for (length, sealed) in [(65_536, 65_600), (65_537, 65_617)] {
+            let bytes = bytes(length);
+            assert_eq!(Cipher::new(&[7; 32]).seal([1; 32], &bytes).len(), sealed);
+        }
     }
 
     #[test]

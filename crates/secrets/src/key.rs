@@ -22,6 +22,8 @@ use crate::cipher::Cipher;
 
 const OPEN: &str = "segno key 1";
 const LOCKED: &str = "segno key 1 locked";
+/// The longest line of digits that is read.
+const LONGEST_LINE: usize = 1000;
 
 /// Why a key file cannot be parsed or unlocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -172,7 +174,7 @@ fn push_digits(text: &mut String, bytes: &[u8]) {
 }
 
 fn bytes(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
-    if !digits.is_ascii() || !digits.len().is_multiple_of(2) || digits.len() > 1000 {
+    if digits.len() > LONGEST_LINE {
         return None;
     }
     let mut bytes = Zeroizing::new(Vec::with_capacity(digits.len() / 2));
@@ -237,9 +239,24 @@ mod tests {
             "segno key 1\nzz\n",
             "segno key 1\n00\n",
             "segno key 2\n00",
+            "segno key 1 locked\n00\n00",
+            "segno key 1 locked\n000\n00",
+            "segno key 1 locked\n03030303030303030303030303030303\n000",
+            "segno key 1 locked\n03030303030303030303030303030303\n0é0",
+            "segno key 1 locked\n03030303030303030303030303030303\né",
         ] {
             assert_eq!(KeyFile::parse(text), Err(Error::NotAKey), "{text:?}");
         }
+    }
+
+    #[test]
+    fn too_long_lines_of_digits_are_refused() {
+        let text = |length| format!("{LOCKED}\n{}\n{}", "03".repeat(16), "0".repeat(length));
+        assert!(matches!(
+            KeyFile::parse(&text(1000)),
+            Ok(KeyFile::Locked(_))
+        ));
+        assert_eq!(KeyFile::parse(&text(1002)), Err(Error::NotAKey));
     }
     #[test]
     fn typed_line_becomes_a_passphrase() {
