@@ -24,6 +24,7 @@ pub mod ports;
 pub mod remote;
 pub mod resume;
 pub mod retry;
+pub mod sanitize;
 pub mod session;
 pub mod snapshot;
 pub mod state;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, JournalEvent};
+use segno_core::sanitize::escape_json;
 use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_engine::{Env, history, lease};
@@ -71,7 +72,7 @@ async fn newest(env: &Env) -> Result<Summary, Failure> {
 
 fn line(args: &Args, session: SessionId, entry: &JournalEvent) -> String {
     if args.json {
-        return json::escape_control(&json::entry(session, entry).to_string());
+        return escape_json(&json::entry(session, entry).to_string());
     }
     let what = progress::describe(entry);
     let mut line = format!("{} {:>5}  {}", entry.at, entry.seq, text::sanitize(&what));

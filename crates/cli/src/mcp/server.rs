@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 
+use segno_core::sanitize::escape_json;
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +15,7 @@ use super::lines::{Line, Lines};
 use super::rpc::{self, Fault, Message};
 use super::{BoundSession, resources, tools};
 use crate::failure::Failure;
-use crate::output::{json as shapes, try_stdout_line};
+use crate::output::try_stdout_line;
 use crate::server_command::NAME;
 
 /// Maximum size of a message in bytes. No tool needs as much.
@@ -136,7 +137,7 @@ impl Server {
 
     /// Sends an answer. Returns false if the output is closed.
     async fn send(&self, message: &Value) -> bool {
-        let line = shapes::escape_control(&message.to_string());
+        let line = escape_json(&message.to_string());
         self.answers.send(line).await.is_ok()
     }
 }

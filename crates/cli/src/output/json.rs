@@ -25,20 +25,6 @@ fn object(kind: &str) -> Map<String, Value> {
     Map::from_iter([("v".to_owned(), V.into()), ("kind".to_owned(), kind.into())])
 }
 
-/// Escapes every character that a terminal would interpret. The JSON value stays the same.
-pub(crate) fn escape_control(json: &str) -> String {
-    use std::fmt::Write;
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if super::text::is_unsafe(c) {
-            let _ = write!(out, "\\u{:04x}", u32::from(c));
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 /// A journal event: its position and its fields.
 pub(crate) fn entry(session: SessionId, entry: &JournalEvent) -> Value {
     let mut line = object(entry.event.kind());

@@ -17,6 +17,8 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use segno_core::sanitize::escape_json;
+
 /// Writes a line of data to stdout.
 pub(crate) fn stdout_line(line: &str) {
     let _ = try_stdout_line(line);
@@ -47,7 +49,7 @@ pub(crate) fn stdout_bytes(bytes: &[u8]) {
 
 /// Writes a line of JSON to stdout. Characters that a terminal would interpret are escaped.
 pub(crate) fn json_line(value: &serde_json::Value) {
-    stdout_line(&json::escape_control(&value.to_string()));
+    stdout_line(&escape_json(&value.to_string()));
 }
 
 /// The error of writing to stdout, if there was one.

@@ -1,47 +1,11 @@
-//! Sanitizes foreign text for terminals, and truncates it to a width.
+//! Fits text to a width, and renders numbers. What a terminal would interpret is removed by
+//! [`sanitize`].
 
 use std::borrow::Cow;
 
+pub(crate) use segno_core::sanitize::{sanitize, sanitize_lines};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
-
-/// Makes a text safe for a terminal, on one line: control characters, and with them escape codes,
-/// become visible symbols, and characters that change the reading direction are replaced.
-pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
-        return Cow::Borrowed(text);
-    }
-    let shown = |c: char| match c {
-        '\n' | '\t' => ' ',
-        c if changes_direction(c) => '\u{FFFD}',
-        c if u32::from(c) < 0x20 => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{FFFD}'),
-        '\u{7F}' => '\u{2421}',
-        c if c.is_control() => '\u{FFFD}',
-        c => c,
-    };
-    Cow::Owned(text.chars().map(shown).collect())
-}
-
-/// The same for multi-line text: newlines and tabs stay.
-pub(crate) fn sanitize_lines(text: &str) -> String {
-    text.split('\n')
-        .map(|line| {
-            line.split('\t')
-                .map(sanitize)
-                .collect::<Vec<_>>()
-                .join("\t")
-        })
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
-pub(crate) fn is_unsafe(c: char) -> bool {
-    c.is_control() || changes_direction(c)
-}
-
-fn changes_direction(c: char) -> bool {
-    matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{061C}')
-}
 
 /// Width of a text in columns.
 pub(crate) fn columns(text: &str) -> usize {
@@ -88,22 +52,6 @@ pub(crate) fn count(n: u64, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_characters_are_made_visible() {
-        assert_eq!(
-            sanitize("a\u{1b}[31mred\u{7}\u{202e}x\nb"),
-            "a␛[31mred␇\u{FFFD}x b"
-        );
-        assert_eq!(
-            sanitize_lines("one\ttwo\n\u{1b}]0;title\u{7}"),
-            "one\ttwo\n␛]0;title␇"
-        );
-        assert!(matches!(
-            sanitize("ordinary text, ünïcödé"),
-            Cow::Borrowed(_)
-        ));
-    }
 
     #[test]
     fn text_is_truncated_to_the_width() {

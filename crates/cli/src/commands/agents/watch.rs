@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segno_core::ports::{Access, Disk};
+use segno_core::sanitize::escape_json;
 use segno_engine::Env;
 use segno_integrations::hooks::Agent;
 use segno_integrations::hooks::spool::{self, ClaimMode};
@@ -22,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config;
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{json, stderr_line, text, try_stdout_line};
+use crate::output::{stderr_line, text, try_stdout_line};
 
 /// Mirror the sessions of Claude Code and Codex while they run.
 ///
@@ -317,7 +318,7 @@ impl Watcher {
                 "items": adopted.entries, "bytes": adopted.bytes,
                 "damage": adopted.damage.len() as u64 + adopted.damage_unlisted,
             });
-            json::escape_control(&line.to_string())
+            escape_json(&line.to_string())
         } else {
             let name = name.unwrap_or_else(|| adopted.session.to_string());
             let entries = text::count(adopted.entries, "item");
