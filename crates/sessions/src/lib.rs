@@ -15,6 +15,7 @@ pub mod details;
 pub mod doctor;
 pub mod fork;
 pub mod import;
+pub mod json;
 pub mod listing;
 mod messages;
 pub mod next_run;

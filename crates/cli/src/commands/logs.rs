@@ -11,11 +11,12 @@ use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_engine::{Env, history, lease};
 use segno_sessions as sessions;
+use segno_sessions::json;
 use segno_sessions::listing::Error;
 
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{json, progress, text, try_stdout_line};
+use crate::output::{progress, text, try_stdout_line};
 
 /// Show the journal of a session, event by event.
 #[derive(Debug, clap::Args)]

@@ -12,6 +12,7 @@ use segno_engine::resume::drift::OnDrift;
 use segno_sessions as sessions;
 use segno_sessions::checkpoint;
 use segno_sessions::fork::{self, TargetFolder};
+use segno_sessions::json;
 use segno_sessions::resume::{self, OnLimit, Options, plan};
 
 use super::run::{Policy, run_with_progress, watch_signals, with_auto_cleanup};
@@ -20,7 +21,7 @@ use crate::config::Config;
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
 use crate::machine::human;
-use crate::output::{json, json_line, resume_plan, stdout_line};
+use crate::output::{json_line, resume_plan, stdout_line};
 
 /// Resume a session where it stopped.
 ///

@@ -6,14 +6,13 @@ use segno_core::session::Status;
 use segno_core::state::Chat;
 use segno_sessions as sessions;
 use segno_sessions::conversations::Conversation;
+use segno_sessions::json as shapes;
 use segno_sessions::{StepDetails, StepStatus};
 
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::output::tree::{self, LineKind};
-use crate::output::{
-    columns, json as shapes, json_line, progress, stdout_line, table, text, timestamp,
-};
+use crate::output::{columns, json_line, progress, stdout_line, table, text, timestamp};
 
 /// Show a session: its status, steps and usage.
 #[derive(Debug, clap::Args)]

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use segno_core::session::Status;
 use segno_engine::history;
 use segno_sessions as sessions;
+use segno_sessions::json as shapes;
 use segno_sessions::{ListedSession, work};
 use serde_json::json;
 
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::output::{
-    columns, json as shapes, json_line, progress, stdout_line, table, text, timestamp,
-    work as plans,
+    columns, json_line, progress, stdout_line, table, text, timestamp, work as plans,
 };
 
 /// Show running and resumable sessions, or the progress of a plan.

@@ -1,7 +1,6 @@
 //! Output for users and programs. Data goes to stdout, everything else to stderr.
 
 pub(crate) mod agent_messages;
-pub(crate) mod json;
 pub(crate) mod note;
 pub(crate) mod progress;
 pub(crate) mod progress_line;

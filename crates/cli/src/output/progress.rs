@@ -13,9 +13,10 @@ use segno_core::step::Path;
 use segno_core::time::{self, Timestamp};
 use segno_core::usage::Usage;
 use segno_engine::{Observer, Outcome};
+use segno_sessions::json;
 
 use super::text::{count, number, sanitize};
-use super::{agent_messages, is_live, json, json_line, live_line, note, stderr_line, timestamp};
+use super::{agent_messages, is_live, json_line, live_line, note, stderr_line, timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
@@ -325,7 +326,7 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             "  ✓ {} answered by {}: {}",
             event.path,
             event.by,
-            super::json::text(&event.answer)
+            json::text(&event.answer)
         ),
         Event::LimitNeared(event) => limit_line(event),
         Event::ArtifactWritten(event) => {

@@ -1,9 +1,10 @@
 //! Renders the plan of a session, for users and programs.
 
+use segno_sessions::json;
 use segno_sessions::work::{Plan, Review, Status, Task};
 use serde_json::{Value, json};
 
-use super::{json, text};
+use super::text;
 
 /// Renders the plan as a checklist with the status of each task.
 pub(crate) fn lines(plan: &Plan) -> Vec<String> {

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
 use crate::output::progress_line::ProgressLine;
-use crate::output::{json as shapes, json_line, stderr_line, stdout_line, text};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
 /// Exit code if some transcripts could not be read.
 const UNREADABLE: u8 = 12;
@@ -227,7 +227,7 @@ impl Counts {
 
 async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &Env) {
     if args.json {
-        return json_line(&shapes::adopted(file, args.program.into(), adopted));
+        return json_line(&shape(file, args.program.into(), adopted));
     }
     let name = adopted.name.as_ref().map_or_else(
         || adopted.session.to_string(),
@@ -274,6 +274,32 @@ async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &Env) {
             summary.workspace
         )));
     }
+}
+
+/// The result of importing a transcript, as `--json` prints it.
+fn shape(file: &Path, program: CliAgentKind, adopted: &Adopted) -> serde_json::Value {
+    let (outcome, reason) = match &adopted.outcome {
+        Outcome::New => ("new", None),
+        Outcome::Updated => ("updated", None),
+        Outcome::Unchanged => ("unchanged", None),
+        Outcome::Skipped(reason) => ("skipped", Some(reason)),
+        Outcome::Empty => ("empty", None),
+    };
+    json!({
+        "v": 1,
+        "kind": "transcript",
+        "file": file.display().to_string(),
+        "program": program,
+        "conversation": adopted.native,
+        "session": adopted.session,
+        "name": adopted.name,
+        "outcome": outcome,
+        "reason": reason,
+        "items": adopted.entries,
+        "bytes": adopted.bytes,
+        "damage": adopted.damage,
+        "damage_unlisted": adopted.damage_unlisted,
+    })
 }
 
 fn print_refused(args: &Args, file: &Path, error: Error) {

@@ -17,6 +17,7 @@ use segno_engine::steps::chat::Audience;
 use segno_engine::{Env, Outcome};
 use segno_sessions as sessions;
 use segno_sessions::chat::{self, ChatAgent, Effect, MAX_MESSAGE_BYTES, NewChat};
+use segno_sessions::json;
 use segno_sessions::resume::Options;
 
 use super::resume::PermissionsArg;
@@ -24,7 +25,7 @@ use super::run::{name, watch_signals, with_auto_cleanup};
 use crate::config::Config;
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{json, json_line, stderr_line, stdout_line, text};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 use view::View;
 
 /// Chat with an agent in a durable conversation.

@@ -7,11 +7,12 @@ use segno_core::snapshot::{self, ChangeKind};
 use segno_engine::Env;
 use segno_sessions::checkpoint;
 use segno_sessions::checkpoint::notes_diff::Change;
+use segno_sessions::json as shapes;
 use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{json as shapes, json_line, note, progress, stderr_line, stdout_line, text};
+use crate::output::{json_line, note, progress, stderr_line, stdout_line, text};
 
 /// Larger files are not compared line by line.
 const MAX_BYTES: usize = 1024 * 1024;

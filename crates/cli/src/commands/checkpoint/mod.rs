@@ -20,12 +20,13 @@ use segno_core::checkpoint::Manifest;
 use segno_core::store::Summary;
 use segno_engine::Env;
 use segno_sessions as sessions;
+use segno_sessions::json as shapes;
 use serde_json::{Value, json};
 
 use crate::context::{Context, workspace};
 use crate::failure::Failure;
 use crate::output::progress_line::ProgressLine;
-use crate::output::{json as shapes, text};
+use crate::output::text;
 
 /// Create, compare, restore, export and transfer checkpoints.
 #[derive(Debug, clap::Subcommand)]

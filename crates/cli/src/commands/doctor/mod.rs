@@ -7,12 +7,13 @@ use std::process::ExitCode;
 
 use segno_core::store::Severity;
 use segno_engine::Env;
+use segno_sessions::json as shapes;
 use segno_sessions::{doctor, remote};
 use serde_json::json;
 
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
-use crate::output::{is_live, json as shapes, json_line, live_line, stdout_line, text};
+use crate::output::{is_live, json_line, live_line, stdout_line, text};
 
 /// Verify all stored data, recover crashed runs, or free disk space.
 ///

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use segno_core::session::Status;
 use segno_sessions as sessions;
+use segno_sessions::json as shapes;
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
-use crate::output::{columns, json as shapes, json_line, stdout_line, table, text, timestamp};
+use crate::output::{columns, json_line, stdout_line, table, text, timestamp};
 
 /// List the sessions of this folder, newest first.
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,7 @@
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::StopMode;
 use segno_engine::{history, lease};
+use segno_sessions::json as shapes;
 use segno_sessions::{checkpoint, notes, pause};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use super::schema::{choice, object, text};
 use super::{Effect, Tool, parse_args};
 use crate::failure::Failure;
 use crate::mcp::BoundSession;
-use crate::output::json as shapes;
 
 pub(super) fn definitions() -> Vec<Tool> {
     vec![

@@ -1,7 +1,7 @@
-//! The stable formats of `--json`. `docs/formats/json.md` describes them. Adding a field is
-//! allowed; changing or removing one needs a new `v`.
+//! The stable JSON shapes of sessions and of what happens in them, for `--json` and for servers.
+//! `docs/formats/json.md` describes them. Adding a field is allowed; changing or removing one needs
+//! a new `v`.
 
-use segno_core::cli_agent::CliAgentKind;
 use segno_core::handoff::{Handoff, NoteContent, NoteList};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Suspension, Text};
@@ -12,11 +12,11 @@ use segno_core::store::{Finding, Summary};
 use segno_core::time::Timestamp;
 use segno_core::usage::{ContextUsage, Cost, Usage};
 use segno_engine::Outcome;
-use segno_sessions::adopt::{self, Adopted};
-use segno_sessions::fork::ForkPlan;
-use segno_sessions::resume::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
-use segno_sessions::{ListedSession, SessionDetails, StepStatus};
 use serde_json::{Map, Value, json};
+
+use crate::fork::ForkPlan;
+use crate::resume::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
+use crate::{ListedSession, SessionDetails, StepStatus};
 
 /// The version of all formats in this module.
 const V: u32 = 1;
@@ -26,7 +26,7 @@ fn object(kind: &str) -> Map<String, Value> {
 }
 
 /// A journal event: its position and its fields.
-pub(crate) fn entry(session: SessionId, entry: &JournalEvent) -> Value {
+pub fn entry(session: SessionId, entry: &JournalEvent) -> Value {
     let mut line = object(entry.event.kind());
     line.insert("session".into(), session.to_string().into());
     line.insert("seq".into(), entry.seq.0.into());
@@ -50,7 +50,7 @@ pub(crate) fn entry(session: SessionId, entry: &JournalEvent) -> Value {
 }
 
 /// A step that an earlier run had finished.
-pub(crate) fn skipped(session: SessionId, path: &Path) -> Value {
+pub fn skipped(session: SessionId, path: &Path) -> Value {
     let mut line = object("step_skipped");
     line.insert("session".into(), session.to_string().into());
     line.insert("path".into(), path.as_str().into());
@@ -58,7 +58,7 @@ pub(crate) fn skipped(session: SessionId, path: &Path) -> Value {
 }
 
 /// A step that is still suspended.
-pub(crate) fn suspended_step(session: SessionId, path: &Path, suspension: &Suspension) -> Value {
+pub fn suspended_step(session: SessionId, path: &Path, suspension: &Suspension) -> Value {
     let mut line = object("step_suspended");
     line.insert("session".into(), session.to_string().into());
     line.insert("path".into(), path.as_str().into());
@@ -67,7 +67,7 @@ pub(crate) fn suspended_step(session: SessionId, path: &Path, suspension: &Suspe
 }
 
 /// A rate limit that suspends a step.
-pub(crate) fn suspended(path: Option<&Path>, suspension: &Suspension) -> Value {
+pub fn suspended(path: Option<&Path>, suspension: &Suspension) -> Value {
     let mut value = json!({
         "provider": suspension.provider,
         "until": suspension.until.to_string(),
@@ -79,14 +79,14 @@ pub(crate) fn suspended(path: Option<&Path>, suspension: &Suspension) -> Value {
 }
 
 /// A notice for the user.
-pub(crate) fn notice(message: &str) -> Value {
+pub fn notice(message: &str) -> Value {
     let mut line = object("notice");
     line.insert("message".into(), message.into());
     Value::Object(line)
 }
 
 /// The result of a run: the last line of `run --json` and `resume --json`.
-pub(crate) fn result(outcome: &Outcome) -> Value {
+pub fn result(outcome: &Outcome) -> Value {
     let mut line = object("result");
     line.extend(fields(json!({
         "session": outcome.session,
@@ -104,7 +104,7 @@ pub(crate) fn result(outcome: &Outcome) -> Value {
 }
 
 /// An exchange of a chat, and its usage.
-pub(crate) fn exchange(outcome: &Outcome, used: &Usage) -> Value {
+pub fn exchange(outcome: &Outcome, used: &Usage) -> Value {
     let mut line = object("exchange");
     let state = &outcome.state;
     line.extend(fields(json!({
@@ -122,7 +122,7 @@ pub(crate) fn exchange(outcome: &Outcome, used: &Usage) -> Value {
 }
 
 /// The totals of a chat.
-pub(crate) fn chat(state: &State) -> Value {
+pub fn chat(state: &State) -> Value {
     json!(state.chat.as_ref().map(|chat| json!({
         "agent": chat.agent,
         "model": chat.model,
@@ -139,7 +139,7 @@ pub(crate) fn chat(state: &State) -> Value {
 }
 
 /// A session in a list, and the rate limit that it waits for.
-pub(crate) fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspension)>) -> Value {
+pub fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspension)>) -> Value {
     let summary = &listed.summary;
     json!({
         "v": V,
@@ -165,7 +165,7 @@ pub(crate) fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspen
 }
 
 /// Numbers of notes by type and state.
-pub(crate) fn note_counts(handoff: &Handoff) -> Value {
+pub fn note_counts(handoff: &Handoff) -> Value {
     fn open<T: NoteContent>(shelf: &NoteList<T>) -> usize {
         let open = shelf.active().filter(|kept| !kept.note.is_resolved());
         open.count()
@@ -181,7 +181,7 @@ pub(crate) fn note_counts(handoff: &Handoff) -> Value {
 }
 
 /// All details of a session, at `now`.
-pub(crate) fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
+pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
     let state = &shown.state;
     let waits = state.suspended(now);
     let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
@@ -241,7 +241,7 @@ pub(crate) fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
 }
 
 /// The context usage of an agent.
-pub(crate) fn context_usage(context_usage: ContextUsage) -> Value {
+pub fn context_usage(context_usage: ContextUsage) -> Value {
     json!({
         "used": context_usage.used,
         "window": context_usage.window,
@@ -249,34 +249,8 @@ pub(crate) fn context_usage(context_usage: ContextUsage) -> Value {
     })
 }
 
-/// The result of importing a transcript.
-pub(crate) fn adopted(file: &std::path::Path, program: CliAgentKind, adopted: &Adopted) -> Value {
-    let (outcome, reason) = match &adopted.outcome {
-        adopt::Outcome::New => ("new", None),
-        adopt::Outcome::Updated => ("updated", None),
-        adopt::Outcome::Unchanged => ("unchanged", None),
-        adopt::Outcome::Skipped(reason) => ("skipped", Some(reason)),
-        adopt::Outcome::Empty => ("empty", None),
-    };
-    json!({
-        "v": V,
-        "kind": "transcript",
-        "file": file.display().to_string(),
-        "program": program,
-        "conversation": adopted.native,
-        "session": adopted.session,
-        "name": adopted.name,
-        "outcome": outcome,
-        "reason": reason,
-        "items": adopted.entries,
-        "bytes": adopted.bytes,
-        "damage": adopted.damage,
-        "damage_unlisted": adopted.damage_unlisted,
-    })
-}
-
 /// The word for the status of a step.
-pub(crate) fn step_status(standing: &StepStatus) -> &'static str {
+pub fn step_status(standing: &StepStatus) -> &'static str {
     match standing {
         StepStatus::Finished => "finished",
         StepStatus::InFlight => "in_flight",
@@ -289,7 +263,7 @@ pub(crate) fn step_status(standing: &StepStatus) -> &'static str {
 }
 
 /// A finding of a verification.
-pub(crate) fn finding(finding: &Finding) -> Value {
+pub fn finding(finding: &Finding) -> Value {
     let mut line = object("finding");
     line.extend(fields(json!({
         "severity": finding.severity,
@@ -301,7 +275,7 @@ pub(crate) fn finding(finding: &Finding) -> Value {
 }
 
 /// What a resume would do.
-pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
+pub fn plan(summary: &Summary, plan: &Plan) -> Value {
     let mut line = object("resume_plan");
     let owner = plan.held_by.as_ref();
     let repository = plan.workspace_status.repository.as_ref();
@@ -328,7 +302,7 @@ pub(crate) fn plan(summary: &Summary, plan: &Plan) -> Value {
 }
 
 /// What a fork would contain, and how it would be resumed.
-pub(crate) fn fork_plan(summary: &Summary, plan: &ForkPlan) -> Value {
+pub fn fork_plan(summary: &Summary, plan: &ForkPlan) -> Value {
     let owner = plan.held_by.as_ref();
     let files = plan.replaced.as_ref();
     let files = files.map(|files| json!({"written": files.written, "removed": files.removed}));
@@ -399,7 +373,7 @@ fn strategy_fields(climb: &CliAgentPlan) -> Map<String, Value> {
 }
 
 /// Tokens and cost.
-pub(crate) fn usage(usage: &Usage) -> Value {
+pub fn usage(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -408,7 +382,7 @@ pub(crate) fn usage(usage: &Usage) -> Value {
 }
 
 /// The text, or a reference to the blob that contains it.
-pub(crate) fn text(text: &Text) -> String {
+pub fn text(text: &Text) -> String {
     match text {
         Text::Inline(text) => text.clone(),
         Text::Blob { blob, bytes } => format!("[{bytes} bytes, blob {}]", blob.short()),
