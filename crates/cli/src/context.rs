@@ -23,8 +23,9 @@ use crate::failure::Failure;
 use crate::machine::{
     Keyring, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom, PASSPHRASE,
 };
+use crate::mcp;
 use crate::output::stderr_line;
-use crate::server_command::{self, ServerCommand};
+use crate::server_command::ServerCommand;
 
 /// Where the sessions of this process are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +185,7 @@ fn mcp_service() -> Option<SegnoMcpServer> {
     let is_set = |name: &&str| std::env::var_os(name).is_some();
     let inherit = [PASSPHRASE].into_iter().filter(is_set);
     Some(SegnoMcpServer {
-        name: server_command::NAME,
+        name: mcp::NAME,
         program,
         args,
         env,

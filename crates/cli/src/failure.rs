@@ -12,11 +12,11 @@ use crate::output::{json_line, stderr_line, text};
 /// An error that is reported to the user.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    message: String,
+    pub(crate) message: String,
     causes: Vec<String>,
     hint: Option<String>,
     code: &'static str,
-    pub(crate) exit: u8,
+    kind: Kind,
 }
 
 impl std::fmt::Display for Failure {
@@ -33,7 +33,7 @@ impl Failure {
             causes: Vec::new(),
             hint,
             code: "C0103",
-            exit: exit_code(Kind::Invalid),
+            kind: Kind::Invalid,
         }
     }
 
@@ -44,7 +44,7 @@ impl Failure {
             causes: Vec::new(),
             hint: None,
             code: "C0104",
-            exit: exit_code(Kind::Internal),
+            kind: Kind::Internal,
         }
     }
 
@@ -56,7 +56,7 @@ impl Failure {
             causes: Vec::new(),
             hint: None,
             code: "C0105",
-            exit: exit_code(Kind::Unavailable),
+            kind: Kind::Unavailable,
         }
     }
 
@@ -67,7 +67,7 @@ impl Failure {
             causes: Vec::new(),
             hint: None,
             code: "F0201",
-            exit: exit_code(Kind::Unavailable),
+            kind: Kind::Unavailable,
         }
     }
 
@@ -78,7 +78,7 @@ impl Failure {
             causes: Vec::new(),
             hint,
             code: "F0205",
-            exit: exit_code(Kind::Unavailable),
+            kind: Kind::Unavailable,
         }
     }
 
@@ -100,20 +100,22 @@ impl Failure {
             causes: Vec::new(),
             hint: None,
             code: "J0105",
-            exit: exit_code(Kind::FailedVerification),
+            kind: Kind::FailedVerification,
         }
     }
 
-    /// Renders the error as one redacted text, for readers other than a terminal (MCP clients).
-    pub(crate) fn to_text(&self, redactor: &Redactor) -> String {
-        let hint = self.hint.as_deref().map(|hint| format!("; {hint}"));
-        let text = format!(
-            "{} [{}]{}",
-            self.message,
-            self.code,
-            hint.unwrap_or_default()
-        );
-        text::sanitize_lines(&redactor.redact(&text))
+    /// What a receiver other than the user can know about the error.
+    pub(crate) fn diagnosis(&self) -> Diagnosis {
+        Diagnosis {
+            kind: self.kind,
+            code: self.code,
+            hint: self.hint.clone(),
+        }
+    }
+
+    /// The exit code of the process that fails with this error.
+    pub(crate) const fn exit(&self) -> u8 {
+        exit_code(self.kind)
     }
 
     /// Prints the error: a few lines on stderr, and with `json` also one JSON line on stdout.
@@ -121,7 +123,7 @@ impl Failure {
         let clean = |text: &str| text::sanitize_lines(&redactor.redact(text));
         if json {
             let line = json!({
-                "v": 1, "kind": "error", "code": self.code, "exit": self.exit,
+                "v": 1, "kind": "error", "code": self.code, "exit": self.exit(),
                 "message": clean(&self.message),
                 "causes": self.causes.iter().map(|cause| clean(cause)).collect::<Vec<_>>(),
                 "hint": self.hint.as_deref().map(clean),
@@ -166,7 +168,7 @@ impl<E: Diagnose + 'static> From<E> for Failure {
             causes,
             hint,
             code,
-            exit: exit_code(kind),
+            kind,
         }
     }
 }

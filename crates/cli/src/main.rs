@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     });
     ended.unwrap_or_else(|failure| {
         failure.report(json, &context.redactor);
-        ExitCode::from(failure.exit)
+        ExitCode::from(failure.exit())
     })
 }
 

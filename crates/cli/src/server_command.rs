@@ -6,9 +6,7 @@ use segno_integrations::hooks::shell::quoted;
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-
-/// The name of the server in the settings of programs.
-pub(crate) const NAME: &str = "segno";
+use crate::mcp::NAME;
 
 /// Environment variables that locate sessions and settings.
 const LOCATION_VARIABLES: [&str; 3] = ["SEGNO_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];

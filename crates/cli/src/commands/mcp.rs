@@ -1,14 +1,19 @@
 //! `segno mcp`: serves agents over MCP, and prints the settings that agents need for it.
 
+use std::io::{self, BufReader};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use segno_core::step::Path;
+use segno_engine::Env;
+use segno_secrets::redact::Redactor;
 use serde_json::Value;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::context::Context;
+use crate::context::{Context, Persistence, own_environment, workspace};
 use crate::failure::Failure;
-use crate::mcp::{BoundSession, serve};
-use crate::output::{stderr_line, stdout_line};
+use crate::mcp::{BoundSession, OpenError, Opener, serve};
+use crate::output::{stderr_line, stdout_line, try_stdout_line};
 use crate::server_command::ServerCommand;
 
 /// Serve an agent over the Model Context Protocol, on stdin and stdout.
@@ -76,9 +81,51 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     let path = args.step.as_deref().map(Path::new).transpose();
     let path = path.map_err(|error| Failure::usage(error.to_string(), None))?;
-    let bound = BoundSession::new(context.clone(), args.session_arg.session, path, args.agent);
-    serve(bound).await?;
+    let opener = Box::new(context.clone());
+    let bound = BoundSession::new(opener, args.session_arg.session, path, args.agent);
+    let (mut term, mut int) = (
+        watch_signal(SignalKind::terminate())?,
+        watch_signal(SignalKind::interrupt())?,
+    );
+    tokio::select! {
+        () = serve(bound, BufReader::new(io::stdin()), try_stdout_line) => {}
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn watch_signal(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))
+}
+
+impl Opener for Context {
+    fn open(&self) -> Result<Env, OpenError> {
+        let (env, _) = self.env(Persistence::Home)?;
+        Ok(env)
+    }
+
+    fn folder(&self) -> Result<PathBuf, OpenError> {
+        Ok(workspace()?)
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        own_environment().collect()
+    }
+
+    fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+}
+
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        let diagnosis = failure.diagnosis();
+        Self {
+            message: failure.message,
+            diagnosis,
+        }
+    }
 }
 
 fn print_config(config: Config) -> Result<ExitCode, Failure> {

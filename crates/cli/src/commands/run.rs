@@ -157,7 +157,7 @@ pub(crate) async fn with_auto_cleanup(
 ) -> Result<ExitCode, Failure> {
     if !ran
         .as_ref()
-        .is_err_and(|failure| matches!(failure.exit, 130 | 143))
+        .is_err_and(|failure| matches!(failure.exit(), 130 | 143))
     {
         cleanup::run_auto_cleanup(env, config).await;
     }

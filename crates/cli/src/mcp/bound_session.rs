@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use segno_core::error::{Diagnose, Diagnosis};
 use segno_core::id::SessionId;
 use segno_core::lease::{Liveness, Owner};
 use segno_core::note::Source;
+use segno_core::sanitize::sanitize_lines;
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_engine::Env;
@@ -13,15 +15,14 @@ use segno_sessions as sessions;
 use segno_sessions::notes::Author;
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::context::{Context, Persistence, own_environment, workspace};
-use crate::failure::Failure;
+use super::{Error, Opener};
 
 /// Maximum size of a process environment that is read, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// One session, for one agent. The session is chosen on first use and never changes.
 pub(crate) struct BoundSession {
-    context: Context,
+    opener: Box<dyn Opener>,
     reference: Option<String>,
     path: Option<Path>,
     agent: String,
@@ -33,13 +34,13 @@ pub(crate) struct BoundSession {
 impl BoundSession {
     /// Opens nothing: the session is opened on first use.
     pub(crate) fn new(
-        context: Context,
+        opener: Box<dyn Opener>,
         reference: Option<String>,
         path: Option<Path>,
         agent: String,
     ) -> Self {
         Self {
-            context,
+            opener,
             reference,
             path,
             agent,
@@ -50,36 +51,32 @@ impl BoundSession {
 
     /// Returns the current state of the session. If it could not be opened, the next call tries
     /// again.
-    pub(super) async fn session(&self) -> Result<(&Env, Summary), Failure> {
+    pub(super) async fn session(&self) -> Result<(&Env, Summary), Error> {
         let (env, session) = self.open.get_or_try_init(|| self.open()).await?;
         let summary = env.store.summary(*session).await;
         Ok((env, summary?))
     }
 
-    async fn open(&self) -> Result<(Env, SessionId), Failure> {
-        let (env, _) = self.context.env(Persistence::Home)?;
+    async fn open(&self) -> Result<(Env, SessionId), Error> {
+        let env = self.opener.open()?;
         let session = self.find(&env).await?.id;
         let lease = env.store.lease(session).await;
         let owner = lease?.owner;
         let owner_variables = owner.map_or_else(Vec::new, |owner| owner_environment(&env, &owner));
         // Some CLI agents do not pass their environment on. The secrets in the owner's environment
         // must be known to be redacted (P12).
-        let redactor = Arc::new(Redactor::new(own_environment().chain(owner_variables)));
+        let own_variables = self.opener.variables().into_iter();
+        let redactor = Arc::new(Redactor::new(own_variables.chain(owner_variables)));
         Ok((Env { redactor, ..env }, session))
     }
 
-    async fn find(&self, env: &Env) -> Result<Summary, Failure> {
+    async fn find(&self, env: &Env) -> Result<Summary, Error> {
         if let Some(reference) = &self.reference {
             return Ok(sessions::find(env, reference).await?);
         }
-        let folder = workspace()?;
+        let folder = self.opener.folder()?;
         let newest = sessions::newest_in(env, &folder).await?;
-        newest.ok_or_else(|| {
-            let message = format!("no session works in {}", folder.display());
-            let hint =
-                "the server can be started with `--session`; `segno sessions list` shows all";
-            Failure::usage(message, Some(hint.to_owned()))
-        })
+        newest.ok_or(Error::NoSession { folder })
     }
 
     pub(super) fn author(&self) -> Author {
@@ -96,8 +93,11 @@ impl BoundSession {
     }
 
     /// Renders an error for the agent, redacted.
-    pub(super) fn error_text(&self, failure: &Failure) -> String {
-        failure.to_text(&self.context.redactor)
+    pub(super) fn error_text(&self, error: &Error) -> String {
+        let Diagnosis { code, hint, .. } = error.diagnosis();
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        let text = format!("{error} [{code}]{hint}");
+        sanitize_lines(&self.opener.redactor().redact(&text))
     }
 }
 

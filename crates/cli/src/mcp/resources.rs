@@ -4,9 +4,8 @@ use segno_sessions::details::{self, Category};
 use segno_sessions::resume_context;
 use serde_json::{Map, Value, json};
 
-use super::BoundSession;
 use super::rpc::{self, Fault};
-use crate::failure::Failure;
+use super::{BoundSession, Error};
 
 /// All resources: URI, title, description, content.
 const ALL: [(&str, &str, &str, Part); 6] = [
@@ -91,11 +90,11 @@ pub(super) async fn read(
         return Err(Fault::new(rpc::NO_RESOURCE, reason));
     };
     let text = text(bound, *part).await;
-    let text = text.map_err(|failure| Fault::new(rpc::INTERNAL, bound.error_text(&failure)))?;
+    let text = text.map_err(|error| Fault::new(rpc::INTERNAL, bound.error_text(&error)))?;
     Ok(json!({"contents": [{"uri": uri, "mimeType": part.form(), "text": text}]}))
 }
 
-async fn text(bound: &BoundSession, part: Part) -> Result<String, Failure> {
+async fn text(bound: &BoundSession, part: Part) -> Result<String, Error> {
     let (env, summary) = bound.session().await?;
     match part {
         Part::Context => {

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::schema::{count, object, text, word};
 use super::{Effect, Tool, parse_args};
-use crate::failure::Failure;
-use crate::mcp::BoundSession;
+use crate::mcp::{BoundSession, Error};
 
 /// Default page size.
 const DEFAULT_LIMIT: usize = 20;
@@ -54,11 +53,11 @@ struct ReadArgs {
     limit: Option<usize>,
 }
 
-pub(super) async fn read(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn read(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let wanted: ReadArgs = parse_args(value)?;
     let cursor = wanted.cursor.as_deref().map(str::parse::<Cursor>);
     let cursor = cursor.transpose();
-    let cursor = cursor.map_err(|reason| Failure::usage(reason, None))?;
+    let cursor = cursor.map_err(Error::Cursor)?;
     let limit = check_limit(wanted.limit, details::MAX_ITEMS)?;
     let (env, summary) = bound.session().await?;
     let page = details::read(env, &summary, wanted.category, cursor, limit).await?;
@@ -75,10 +74,10 @@ struct SearchArgs {
     limit: Option<usize>,
 }
 
-pub(super) async fn search(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn search(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let SearchArgs { text, limit } = parse_args(value)?;
     if text.trim().is_empty() {
-        return Err(Failure::usage("there is nothing to look for", None));
+        return Err(Error::EmptySearch);
     }
     let limit = check_limit(limit, MAX_RESULTS)?;
     let (env, summary) = bound.session().await?;
@@ -103,13 +102,10 @@ pub(super) async fn search(bound: &BoundSession, value: Value) -> Result<Value, 
     Ok(json!({"finds": finds, "unlisted": found.not_listed}))
 }
 
-fn check_limit(limit: Option<usize>, most: usize) -> Result<usize, Failure> {
+fn check_limit(limit: Option<usize>, most: usize) -> Result<usize, Error> {
     let limit = limit.unwrap_or(DEFAULT_LIMIT);
     if (1..=most).contains(&limit) {
         return Ok(limit);
     }
-    Err(Failure::usage(
-        format!("`limit` must be from 1 to {most}"),
-        None,
-    ))
+    Err(Error::Limit { most })
 }

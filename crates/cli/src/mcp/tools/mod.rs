@@ -8,9 +8,8 @@ mod work;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::BoundSession;
 use super::rpc::{self, Fault};
-use crate::failure::Failure;
+use super::{BoundSession, Error};
 
 /// What a tool does. Clients use it to decide whether to ask the user for approval.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,17 +94,14 @@ pub(super) async fn call(
     };
     let (text, failed) = match outcome {
         Ok(answer) => (answer.to_string(), false),
-        Err(failure) => (bound.error_text(&failure), true),
+        Err(error) => (bound.error_text(&error), true),
     };
     Ok(json!({"content": [{"type": "text", "text": text}], "isError": failed}))
 }
 
 /// Parses the arguments of a tool.
-fn parse_args<T: DeserializeOwned>(given: Value) -> Result<T, Failure> {
-    serde_json::from_value(given).map_err(|error| {
-        let hint = "`tools/list` says what each tool takes".to_owned();
-        Failure::usage(format!("the arguments cannot be used: {error}"), Some(hint))
-    })
+fn parse_args<T: DeserializeOwned>(given: Value) -> Result<T, Error> {
+    serde_json::from_value(given).map_err(Error::Arguments)
 }
 
 #[cfg(test)]

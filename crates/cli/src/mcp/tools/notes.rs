@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 
 use super::schema::{choice, count, object, text, texts, word};
 use super::{Effect, Tool, parse_args};
-use crate::failure::Failure;
-use crate::mcp::BoundSession;
+use crate::mcp::{BoundSession, Error};
 
 /// How long to wait until the session's run stores a note. After that, the agent is answered
 /// without the id of the note.
@@ -155,7 +154,7 @@ struct DecisionGiven {
     r#type: Option<DecisionType>,
 }
 
-pub(super) async fn decision(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn decision(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let DecisionGiven {
         text,
         why,
@@ -181,7 +180,7 @@ struct ErrorGiven {
     notes: Option<String>,
 }
 
-pub(super) async fn error(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn error(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let ErrorGiven {
         text,
         r#type,
@@ -207,7 +206,7 @@ struct Resolved {
     notes: Option<String>,
 }
 
-pub(super) async fn resolve(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn resolve(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let resolved: Resolved = parse_args(value)?;
     let Note::Error(mut error) = read_note(bound, resolved.note).await? else {
         return Err(wrong_type(resolved.note, "error"));
@@ -229,7 +228,7 @@ struct FeedbackGiven {
     addressed: bool,
 }
 
-pub(super) async fn feedback(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn feedback(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let given: FeedbackGiven = parse_args(value)?;
     let feedback = Feedback {
         persona: given.reviewer,
@@ -247,7 +246,7 @@ struct Addressed {
     note: NoteId,
 }
 
-pub(super) async fn address(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn address(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let Addressed { note } = parse_args(value)?;
     let Note::Feedback(mut feedback) = read_note(bound, note).await? else {
         return Err(wrong_type(note, "feedback"));
@@ -263,7 +262,7 @@ struct TodoGiven {
     progress: Option<Progress>,
 }
 
-pub(super) async fn add_todo(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn add_todo(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let TodoGiven { text, progress } = parse_args(value)?;
     let progress = progress.unwrap_or(Progress::Pending);
     write(bound, Note::Todo(Todo { text, progress }).into()).await
@@ -277,10 +276,10 @@ struct TodoChanged {
     text: Option<String>,
 }
 
-pub(super) async fn update_todo(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn update_todo(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let changed: TodoChanged = parse_args(value)?;
     if changed.progress.is_none() && changed.text.is_none() {
-        return Err(Failure::usage("nothing is to change", None));
+        return Err(Error::NothingToChange);
     }
     let Note::Todo(todo) = read_note(bound, changed.note).await? else {
         return Err(wrong_type(changed.note, "todo"));
@@ -306,7 +305,7 @@ struct TestsGiven {
     summary: String,
 }
 
-pub(super) async fn tests(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn tests(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let given: TestsGiven = parse_args(value)?;
     let tests = Tests {
         phase: given.phase,
@@ -327,16 +326,16 @@ struct Withdrawn {
     reason: Option<String>,
 }
 
-pub(super) async fn withdraw(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn withdraw(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let Withdrawn { note, reason } = parse_args(value)?;
     append(bound, Change::Withdraw { note, reason }).await
 }
 
-async fn write(bound: &BoundSession, written: WrittenNote) -> Result<Value, Failure> {
+async fn write(bound: &BoundSession, written: WrittenNote) -> Result<Value, Error> {
     append(bound, Change::Write(vec![written])).await
 }
 
-async fn correct(bound: &BoundSession, id: NoteId, note: Note) -> Result<Value, Failure> {
+async fn correct(bound: &BoundSession, id: NoteId, note: Note) -> Result<Value, Error> {
     let corrected = WrittenNote {
         corrects: Some(id),
         ..note.into()
@@ -345,21 +344,17 @@ async fn correct(bound: &BoundSession, id: NoteId, note: Note) -> Result<Value, 
 }
 
 /// Reads the current version of a note.
-async fn read_note(bound: &BoundSession, id: NoteId) -> Result<Note, Failure> {
+async fn read_note(bound: &BoundSession, id: NoteId) -> Result<Note, Error> {
     let (env, summary) = bound.session().await?;
     let handoff = notes::merged(env, &summary).await?;
     Ok(notes::get(&handoff, &summary, id)?)
 }
 
-fn wrong_type(id: NoteId, wanted: &str) -> Failure {
-    let message = format!(
-        "{id} is of sort {}, and one of sort {wanted} is wanted",
-        id.kind
-    );
-    Failure::usage(message, None)
+fn wrong_type(note: NoteId, wanted: &'static str) -> Error {
+    Error::WrongNoteType { note, wanted }
 }
 
-async fn append(bound: &BoundSession, request: Change) -> Result<Value, Failure> {
+async fn append(bound: &BoundSession, request: Change) -> Result<Value, Error> {
     let _turn = bound.write_order.lock().await;
     let (env, summary) = bound.session().await?;
     let noted =

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 
 use super::schema::{choice, object, text};
 use super::{Effect, Tool, parse_args};
-use crate::failure::Failure;
-use crate::mcp::BoundSession;
+use crate::mcp::{BoundSession, Error};
 
 pub(super) fn definitions() -> Vec<Tool> {
     vec![
@@ -69,7 +68,7 @@ struct StatusArgs {}
 /// Maximum length of a reason that is stored with a checkpoint, in characters.
 const MAX_CHARS: usize = 1000;
 
-pub(super) async fn checkpoint(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn checkpoint(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let CheckpointArgs { reason } = parse_args(value)?;
     let (env, summary) = bound.session().await?;
     // Redact before truncating: the redactor does not recognize half a secret.
@@ -86,7 +85,7 @@ pub(super) async fn checkpoint(bound: &BoundSession, value: Value) -> Result<Val
     }))
 }
 
-pub(super) async fn pause(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn pause(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let PauseArgs { reason, now } = parse_args(value)?;
     let (env, summary) = bound.session().await?;
     let (mode, what) = if now {
@@ -109,7 +108,7 @@ pub(super) async fn pause(bound: &BoundSession, value: Value) -> Result<Value, F
     Ok(json!({"asked": true, "note": what}))
 }
 
-pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, Failure> {
+pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, Error> {
     let StatusArgs {} = parse_args(value)?;
     let (env, summary) = bound.session().await?;
     let lease = env.store.lease(summary.id).await;
