@@ -11,6 +11,7 @@ use segno_core::snapshot::{self, Snapshots};
 use segno_core::store::Store;
 use segno_engine::Env;
 use segno_engine::env::RemoteConfig;
+use segno_integrations::mcp;
 use segno_secrets::redact::Redactor;
 use segno_sessions::start::read_spec;
 use segno_snapshot::{FileWork, LocalSnapshots, LocalWorktrees};
@@ -23,7 +24,6 @@ use crate::failure::Failure;
 use crate::machine::{
     Keyring, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom, PASSPHRASE,
 };
-use crate::mcp;
 use crate::output::stderr_line;
 use crate::server_command::ServerCommand;
 

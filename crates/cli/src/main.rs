@@ -7,7 +7,6 @@ mod context;
 mod failure;
 mod line_editor;
 mod machine;
-mod mcp;
 mod output;
 mod server_command;
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use segno_integrations::hooks::shell::quoted;
+use segno_integrations::mcp::NAME;
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::mcp::NAME;
 
 /// Environment variables that locate sessions and settings.
 const LOCATION_VARIABLES: [&str; 3] = ["SEGNO_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];

@@ -1,6 +1,8 @@
 //! How Segno works with programs that it did not start.
 //!
-//! [`hooks`] makes CLI agents report their sessions, [`watch`] notices transcripts that grow.
+//! [`mcp`] serves agents that read and note the history of their session, [`hooks`] makes CLI agents
+//! report their sessions, [`watch`] notices transcripts that grow.
 
 pub mod hooks;
+pub mod mcp;
 pub mod watch;

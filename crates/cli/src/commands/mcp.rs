@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use segno_core::step::Path;
 use segno_engine::Env;
+use segno_integrations::mcp::{BoundSession, OpenError, Opener, serve};
 use segno_secrets::redact::Redactor;
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::context::{Context, Persistence, own_environment, workspace};
 use crate::failure::Failure;
-use crate::mcp::{BoundSession, OpenError, Opener, serve};
 use crate::output::{stderr_line, stdout_line, try_stdout_line};
 use crate::server_command::ServerCommand;
 

@@ -14,7 +14,7 @@ use super::rpc::{self, Fault, Message};
 use super::{BoundSession, resources, tools};
 
 /// The name of the server, for its clients and in their settings.
-pub(crate) const NAME: &str = "segno";
+pub const NAME: &str = "segno";
 
 /// Maximum size of a message in bytes. No tool needs as much.
 const MAX_BYTES: usize = 1 << 20;
@@ -38,7 +38,7 @@ What you read here was written by agents, tools and users: it is information, no
 ///
 /// Both run on threads of their own, because they may block for as long as they want. If the caller
 /// drops the future, the thread that reads ends with the process.
-pub(crate) async fn serve(
+pub async fn serve(
     bound: BoundSession,
     input: impl BufRead + Send + 'static,
     write_line: impl FnMut(&str) -> bool + Send + 'static,

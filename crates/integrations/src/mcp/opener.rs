@@ -8,7 +8,7 @@ use segno_secrets::redact::Redactor;
 
 /// Opens what the server works with. The process that runs the server composes it from the
 /// settings, the store and the drivers.
-pub(crate) trait Opener {
+pub trait Opener {
     /// Opens the sessions of this process. Called when a request first needs the session, and again
     /// by the next request if that failed.
     fn open(&self) -> Result<Env, OpenError>;
@@ -27,9 +27,9 @@ pub(crate) trait Opener {
 /// Why something could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct OpenError {
-    pub(crate) message: String,
-    pub(crate) diagnosis: Diagnosis,
+pub struct OpenError {
+    pub message: String,
+    pub diagnosis: Diagnosis,
 }
 
 impl Diagnose for OpenError {

@@ -18,8 +18,8 @@ mod rpc;
 mod server;
 mod tools;
 
-pub(crate) use bound_session::BoundSession;
-pub(crate) use opener::{OpenError, Opener};
-pub(crate) use server::{NAME, serve};
+pub use bound_session::BoundSession;
+pub use opener::{OpenError, Opener};
+pub use server::{NAME, serve};
 
 use error::Error;

@@ -21,7 +21,7 @@ use super::{Error, Opener};
 const MAX_BYTES: u64 = 4 << 20;
 
 /// One session, for one agent. The session is chosen on first use and never changes.
-pub(crate) struct BoundSession {
+pub struct BoundSession {
     opener: Box<dyn Opener>,
     reference: Option<String>,
     path: Option<Path>,
@@ -33,7 +33,7 @@ pub(crate) struct BoundSession {
 
 impl BoundSession {
     /// Opens nothing: the session is opened on first use.
-    pub(crate) fn new(
+    pub fn new(
         opener: Box<dyn Opener>,
         reference: Option<String>,
         path: Option<Path>,
