@@ -200,3 +200,115 @@ fn writer(
     });
     (send, ended)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::Cursor;
+    use std::path::PathBuf;
+    use std::sync::{Arc, Mutex};
+
+    use segno_core::error::{Diagnosis, Kind};
+    use segno_engine::Env;
+    use segno_secrets::redact::Redactor;
+
+    use super::*;
+    use crate::mcp::{OpenError, Opener};
+
+    /// Fails each time, with the number of the attempt.
+    struct Closed {
+        attempts: Cell<u32>,
+        redactor: Redactor,
+    }
+
+    impl Opener for Closed {
+        fn open(&self) -> Result<Env, OpenError> {
+            self.attempts.set(self.attempts.get() + 1);
+            Err(OpenError {
+                message: format!("attempt {} failed\u{1b}", self.attempts.get()),
+                diagnosis: Diagnosis::new(Kind::Unusable, "F0203").hint("try again"),
+            })
+        }
+
+        fn folder(&self) -> Result<PathBuf, OpenError> {
+            unreachable!("nothing was opened")
+        }
+
+        fn variables(&self) -> Vec<(String, String)> {
+            Vec::new()
+        }
+
+        fn redactor(&self) -> &Redactor {
+            &self.redactor
+        }
+    }
+
+    /// The answers to these requests, in their order.
+    fn serve_closed(calls: &[(&str, Value)]) -> Vec<Value> {
+        let requests = calls.iter().enumerate().map(|(id, (method, params))| {
+            format!(
+                "{}\n",
+                json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+            )
+        });
+        let opener = Closed {
+            attempts: Cell::new(0),
+            redactor: Redactor::new([]),
+        };
+        let bound = BoundSession::new(Box::new(opener), None, None, "agent".to_owned());
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&answers);
+        let write_line = move |line: &str| {
+            kept.lock()
+                .unwrap()
+                .push(serde_json::from_str(line).unwrap());
+            true
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let input = Cursor::new(requests.collect::<String>());
+        runtime.unwrap().block_on(serve(bound, input, write_line));
+        let mut answers: Vec<Value> = std::mem::take(&mut *answers.lock().unwrap());
+        answers.sort_by_key(|answer| answer["id"].as_u64());
+        answers
+    }
+
+    #[test]
+    fn failed_opening_is_explained_and_tried_again() {
+        let status = ("tools/call", json!({"name": "status"}));
+        let answers = serve_closed(&[status.clone(), status]);
+        let mut texts: Vec<&str> = answers
+            .iter()
+            .map(|answer| answer["result"]["content"][0]["text"].as_str().unwrap())
+            .collect();
+        texts.sort_unstable();
+        assert_eq!(
+            texts,
+            [
+                "attempt 1 failed␛ [F0203]; try again",
+                "attempt 2 failed␛ [F0203]; try again"
+            ]
+        );
+        assert!(
+            answers
+                .iter()
+                .all(|answer| answer["result"]["isError"] == true)
+        );
+    }
+
+    #[test]
+    fn protocol_needs_no_session() {
+        let context = json!({"uri": "segno://session/context"});
+        let answers = serve_closed(&[
+            ("initialize", json!({})),
+            ("ping", json!({})),
+            ("tools/list", json!({})),
+            ("resources/list", json!({})),
+            ("resources/read", context),
+        ]);
+        let failed: Vec<bool> = answers.iter().map(|it| it["error"].is_object()).collect();
+        assert_eq!(failed, [false, false, false, false, true]);
+        // The first attempt was that of the only request that needs the session.
+        let message = answers[4]["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("attempt 1 failed"), "{message}");
+    }
+}
