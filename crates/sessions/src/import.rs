@@ -15,7 +15,7 @@ use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession, Sum
 use segno_engine::workspace::{NotUtf8, path_text};
 use segno_engine::{Env, journal, lease};
 
-use crate::relocate;
+use crate::{naming, relocate};
 
 /// How the local session relates to the one in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,19 +232,18 @@ pub async fn import_into(
 
 /// Creates a session, and returns its name: the given one, or the first numbered one that is free.
 pub(crate) async fn create(env: &Env, new: NewSession, is_given: bool) -> Result<Name, StoreError> {
-    let family = new.name.clone();
-    for number in 1.. {
-        let name = family.numbered(number);
-        let new = NewSession {
-            name: name.clone(),
-            ..new.clone()
-        };
-        match env.store.create(new).await {
-            Err(StoreError::NameTaken(_)) if !is_given => {}
-            other => return other.map(|_| name),
+    let create = |name| {
+        let new = new.clone();
+        let creating = env.store.create(NewSession { name, ..new });
+        async move {
+            match creating.await {
+                Err(StoreError::NameTaken(_)) if !is_given => Ok(None),
+                created => created.map(Some),
+            }
         }
-    }
-    unreachable!("there are more numbers than sessions")
+    };
+    let (name, _) = naming::create_numbered(env, &new.name, new.name.clone(), create).await?;
+    Ok(name)
 }
 
 /// How far an earlier import of the same session came.

@@ -18,6 +18,7 @@ pub mod import;
 pub mod json;
 pub mod listing;
 mod messages;
+mod naming;
 pub mod next_run;
 pub mod notes;
 pub mod pause;

@@ -23,6 +23,8 @@ use segno_spec as spec;
 use segno_spec::Workflow;
 use segno_spec::template::Templates;
 
+use crate::naming;
+
 /// The largest spec file that is read, in bytes.
 pub const MAX_SPEC_BYTES: u64 = 10 * 1024 * 1024;
 
@@ -264,10 +266,9 @@ pub(crate) async fn create(
         },
         ..created
     };
-    let (base_name, at) = (created.name.clone(), env.clock.now());
-    for number in 1.. {
-        let name = base_name.numbered(number);
-        let owner = env.processes.current();
+    let at = env.clock.now();
+    let (created, opening) = (&created, &opening);
+    let create = |name: Name| async move {
         let first = SessionCreated {
             name: name.clone(),
             ..created.clone()
@@ -302,26 +303,26 @@ pub(crate) async fn create(
             cached_state: None,
             handled_messages: Vec::new(),
         };
-        let workspace = created.workspace.clone();
         let new = NewSession {
             id: session,
-            name: name.clone(),
+            name,
             kind: created.session_kind,
-            workspace,
-            owner,
+            workspace: created.workspace.clone(),
+            owner: env.processes.current(),
             ttl: env.ttl,
             batch,
         };
         match env.store.create(new).await {
-            Err(StoreError::NameTaken(_)) if naming == Naming::Numbered => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) => {
-                entries
-                    .iter()
-                    .for_each(|entry| observer.event(session, entry));
-                return Ok((name, state));
-            }
+            Err(StoreError::NameTaken(_)) if naming == Naming::Numbered => Ok(None),
+            Err(error) => Err(history::Error::from(error)),
+            Ok(_) => Ok(Some((state, entries))),
         }
-    }
-    unreachable!("there are more numbers than sessions")
+    };
+    let family = &created.name;
+    let creating = naming::create_numbered(env, family, family.clone(), create);
+    let (name, (state, entries)) = creating.await?;
+    entries
+        .iter()
+        .for_each(|entry| observer.event(session, entry));
+    Ok((name, state))
 }

@@ -13,6 +13,7 @@ use segno_core::time::Timestamp;
 use segno_engine::{Env, history, lease};
 
 use crate::listing::{self, Ambiguous};
+use crate::naming;
 
 /// Younger blobs are never deleted: a run may be about to reference them.
 const GRACE: Duration = Duration::from_hours(24);
@@ -170,19 +171,19 @@ pub async fn restore(
     discarded: &TrashedSession,
     wanted: Option<Name>,
 ) -> Result<Name, StoreError> {
-    let family = wanted.clone().unwrap_or_else(|| discarded.shown_name());
-    for number in 1.. {
-        let name = family.numbered(number);
-        match env
-            .store
-            .restore(discarded.session, Some(name.clone()))
-            .await
-        {
-            Err(StoreError::NameTaken(_)) if wanted.is_none() => {}
-            other => return other.map(|()| name),
+    let is_given = wanted.is_some();
+    let family = wanted.unwrap_or_else(|| discarded.shown_name());
+    let restore = |name| {
+        let restoring = env.store.restore(discarded.session, Some(name));
+        async move {
+            match restoring.await {
+                Err(StoreError::NameTaken(_)) if !is_given => Ok(None),
+                restored => restored.map(Some),
+            }
         }
-    }
-    unreachable!("there are more numbers than sessions")
+    };
+    let (name, ()) = naming::create_numbered(env, &family, family.clone(), restore).await?;
+    Ok(name)
 }
 
 /// The sessions that have been in the trash for at least `keep`.

@@ -28,6 +28,7 @@ use segno_engine::{Env, history, journal, lease, workspace};
 use segno_spec as spec;
 
 use crate::checkpoint;
+use crate::naming;
 use crate::next_run::Options;
 use crate::resume::plan::{self, StepPlan};
 use conversation::ForkedConversation;
@@ -121,27 +122,33 @@ pub async fn fork(
         rescue = filled.rescue.map(|rescue| rescue.id);
     }
     draft.forked.attachments = conversation::put(env, &draft.conversations).await?;
-    loop {
-        let copy = draft.copy(env)?;
+    let family = draft.target.family.as_ref();
+    let draft = &draft;
+    let create = |name| async move {
+        let created = SessionCreated {
+            name,
+            ..draft.created.clone()
+        };
+        let copy = draft.copy(env, &created)?;
         let (session, steps, usage) = (copy.session, copy.state.finished, copy.state.usage);
-        match env.store.create(copy.ready(env, &draft.created)).await {
+        match env.store.create(copy.ready(env, &created)).await {
             // Another process took the name.
-            Err(StoreError::NameTaken(_)) if draft.target.family.is_some() => {
-                draft.created.name = draft.target.next(env).await?;
-            }
-            Err(error) => return Err(error.into()),
-            Ok(_) => {
-                return Ok(Forked {
-                    summary: env.store.summary(session).await?,
-                    steps,
-                    usage,
-                    checkpoint: draft.forked.checkpoint,
-                    set_aside,
-                    rescue,
-                });
-            }
+            Err(StoreError::NameTaken(_)) if family.is_some() => Ok(None),
+            Err(error) => Err(Error::from(error)),
+            Ok(_) => Ok(Some((session, steps, usage))),
         }
-    }
+    };
+    let first = &draft.target.name;
+    let creating = naming::create_numbered(env, family.unwrap_or(first), first.clone(), create);
+    let (_, (session, steps, usage)) = creating.await?;
+    Ok(Forked {
+        summary: env.store.summary(session).await?,
+        steps,
+        usage,
+        checkpoint: draft.forked.checkpoint,
+        set_aside,
+        rescue,
+    })
 }
 
 /// Creates a checkpoint of the current files for the fork.
@@ -167,7 +174,7 @@ pub async fn plan(
     options: &Options,
 ) -> Result<ForkPlan, Error> {
     let draft = Draft::new(env, summary, request).await?;
-    let state = draft.copy(env)?.state;
+    let state = draft.copy(env, &draft.created)?.state;
     let text = journal::load_text(env, &draft.created.spec).await?;
     let workflow = spec::parse(&text).map_err(|problems| history::Error::InvalidStoredSpec {
         session: summary.id,
@@ -251,9 +258,9 @@ impl Draft {
     }
 
     /// Builds the journal of the fork.
-    fn copy(&self, env: &Env) -> Result<ForkJournal, history::Error> {
+    fn copy(&self, env: &Env, created: &SessionCreated) -> Result<ForkJournal, history::Error> {
         let mut copy = ForkJournal::new(env);
-        copy.write(self.created.clone().into())?;
+        copy.write(created.clone().into())?;
         copy.write(env.run_started())?;
         copy.write(self.forked.clone().into())?;
         for event in &self.events {

@@ -1,6 +1,5 @@
 //! Chooses the name and folder of a fork, and restores files into it.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::Manifest;
@@ -12,12 +11,42 @@ use segno_engine::{Env, lease};
 
 use super::{Error, ForkPoint, TargetFolder};
 use crate::checkpoint::{self, RestoreOutcome};
+use crate::naming;
 
 pub(super) struct Target {
     pub(super) name: Name,
     pub(super) folder: PathBuf,
     /// The base of numbered names; `None` if the user chose the name.
     pub(super) family: Option<Name>,
+}
+
+/// Where the files of a fork are.
+enum Place<'a> {
+    /// In this folder, whatever the fork's name.
+    At(PathBuf),
+    /// Beside the workspace, in a folder with the fork's name and the files of a checkpoint.
+    Beside(PathBuf, &'a Manifest),
+}
+
+impl<'a> Place<'a> {
+    /// Refuses a folder of the user that is not free.
+    async fn check(env: &Env, summary: &Summary, part: &'a ForkPoint) -> Result<Self, Error> {
+        let workspace = PathBuf::from(&summary.workspace);
+        let (folder, manifest) = match part {
+            ForkPoint::All
+            | ForkPoint::Before(_)
+            | ForkPoint::AtCheckpoint(_, TargetFolder::Original) => return Ok(Self::At(workspace)),
+            ForkPoint::AtCheckpoint(manifest, TargetFolder::Beside) => {
+                return Ok(Self::Beside(workspace, manifest));
+            }
+            ForkPoint::CopyInto(folder) => (canonical_path(folder), None),
+            ForkPoint::AtCheckpoint(manifest, TargetFolder::Into(folder)) => {
+                (canonical_path(folder), Some(&**manifest))
+            }
+        };
+        check_folder_is_free(env, summary, &folder, manifest).await?;
+        Ok(Self::At(folder))
+    }
 }
 
 impl Target {
@@ -28,58 +57,35 @@ impl Target {
         part: &ForkPoint,
         name: Option<Name>,
     ) -> Result<Self, Error> {
-        let workspace = PathBuf::from(&summary.workspace);
-        let taken = taken_names(env).await?;
+        let taken = naming::session_names(env).await?;
         let like = || Name::sanitized(&format!("{}-fork", summary.name));
         let family = name.is_none().then(like);
         let wanted = name.unwrap_or_else(like);
-        for number in 1.. {
+        if family.is_none() && taken.contains(&wanted) {
+            return Err(StoreError::NameTaken(wanted).into());
+        }
+        let place = Place::check(env, summary, part).await?;
+        let (is_numbered, wanted, taken, place) = (family.is_some(), &wanted, &taken, &place);
+        let attempt = |number| async move {
             let name = wanted.numbered(number);
             if taken.contains(&name) {
-                if family.is_none() {
-                    return Err(StoreError::NameTaken(name).into());
-                }
-                continue;
+                return Ok(None);
             }
-            let folder = match part {
-                ForkPoint::All
-                | ForkPoint::Before(_)
-                | ForkPoint::AtCheckpoint(_, TargetFolder::Original) => workspace.clone(),
-                ForkPoint::CopyInto(folder) => {
-                    let folder = canonical_path(folder);
-                    check_folder_is_free(env, summary, &folder, None).await?;
-                    folder
-                }
-                ForkPoint::AtCheckpoint(manifest, TargetFolder::Into(folder)) => {
-                    let folder = canonical_path(folder);
-                    check_folder_is_free(env, summary, &folder, Some(manifest)).await?;
-                    folder
-                }
-                ForkPoint::AtCheckpoint(manifest, TargetFolder::Beside) => {
-                    let folder = folder_beside(&workspace, &name)?;
-                    match check_folder_is_free(env, summary, &folder, Some(manifest)).await {
-                        Err(Error::FolderTaken { .. }) if family.is_some() => continue,
-                        other => other?,
-                    }
-                    folder
-                }
+            let (folder, manifest) = match place {
+                Place::At(folder) => return Ok(Some((name, folder.clone()))),
+                Place::Beside(workspace, manifest) => (folder_beside(workspace, &name)?, manifest),
             };
-            return Ok(Self {
-                name,
-                folder,
-                family,
-            });
-        }
-        unreachable!("there are more numbers than sessions")
-    }
-
-    /// The next free numbered name.
-    pub(super) async fn next(&self, env: &Env) -> Result<Name, StoreError> {
-        let taken = taken_names(env).await?;
-        let family = self.family.as_ref().unwrap_or(&self.name);
-        let mut all = (1..).map(|number| family.numbered(number));
-        let free = all.find(|name| !taken.contains(name));
-        Ok(free.expect("there are more numbers than sessions"))
+            match check_folder_is_free(env, summary, &folder, Some(manifest)).await {
+                Err(Error::FolderTaken { .. }) if is_numbered => Ok(None),
+                checked => checked.map(|()| Some((name, folder))),
+            }
+        };
+        let (_, (name, folder)) = naming::free_number(attempt).await?;
+        Ok(Self {
+            name,
+            folder,
+            family,
+        })
     }
 
     /// Restores the files of a checkpoint into the fork's folder.
@@ -125,12 +131,6 @@ fn exact_request(into: Option<PathBuf>) -> checkpoint::Request {
         dry_run: false,
         trusted: false,
     }
-}
-
-async fn taken_names(env: &Env) -> Result<BTreeSet<Name>, StoreError> {
-    // `sessions::list` reports damaged sessions; here they are skipped.
-    let all = env.store.list().await?.into_iter().flatten();
-    Ok(all.map(|summary| summary.name).collect())
 }
 
 /// The folder beside a workspace that is named after a fork.

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use super::Error;
 use super::roles::{self, Roles};
+use crate::naming;
 use crate::start::{self, SpecError};
 
 /// The limit of characters that a session's name takes from the issue.
@@ -166,17 +167,16 @@ async fn choose_location(
         Goal::Plan => None,
         Goal::Work => Some(env.worktrees.inspect(request.folder.clone()).await?),
     };
-    let taken: Vec<Name> = {
-        let all = env.store.list().await?.into_iter().flatten();
-        all.map(|summary| summary.name).collect()
-    };
+    let taken = naming::session_names(env).await?;
     let family = request
         .name
         .clone()
         .unwrap_or_else(|| default_name(issue, list));
-    for number in 1.. {
+    let numbered = request.name.is_none();
+    let (family, repository, taken) = (&family, &repository, &taken);
+    let attempt = |number| async move {
         let name = family.numbered(number);
-        let found = match &repository {
+        let found = match repository {
             _ if taken.contains(&name) => Err(StoreError::NameTaken(name).into()),
             None => Ok(Location {
                 folder: request.folder.clone(),
@@ -189,20 +189,21 @@ async fn choose_location(
             Err(
                 Error::Store(StoreError::NameTaken(_))
                 | Error::Worktree(GitError::BranchTaken { .. }),
-            ) if request.name.is_none() => {}
+            ) if numbered => Ok(None),
             Err(Error::Worktree(GitError::FolderTaken { .. }))
-                if request.name.is_none() && request.work_folder == WorkFolder::NewWorktree => {}
-            Err(error) => return Err(error),
-            Ok(location) => {
-                if let (Some(repository), Some(_)) = (&repository, &location.worktree) {
-                    make_folder(env, &location.folder)?;
-                    announce(repository, &location, observer);
-                }
-                return Ok(location);
+                if numbered && request.work_folder == WorkFolder::NewWorktree =>
+            {
+                Ok(None)
             }
+            found => found.map(Some),
         }
+    };
+    let (_, location) = naming::free_number(attempt).await?;
+    if let (Some(repository), Some(_)) = (repository, &location.worktree) {
+        make_folder(env, &location.folder)?;
+        announce(repository, &location, observer);
     }
-    unreachable!("there are more numbers than sessions")
+    Ok(location)
 }
 
 /// Checks that the folder and branch for one name are free.

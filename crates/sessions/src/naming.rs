@@ -1,0 +1,106 @@
+//! Numbered names: `report`, `report-2`, `report-3`.
+//!
+//! [`free_number`] searches a number, and [`create_numbered`] creates a session under the first
+//! name that it finds. The store alone decides whether a name is taken; what is read before may be
+//! outdated.
+
+use std::collections::BTreeSet;
+use std::future::ready;
+
+use segno_core::id::Name;
+use segno_core::store::Error as StoreError;
+use segno_engine::Env;
+
+/// Finds a number that `attempt` does not refuse by returning `None`, and returns it with the result
+/// of that attempt. The number before it is refused, or it is 1.
+///
+/// It doubles the number until one is free, and then bisects: if 1 to n are refused, it finds n + 1
+/// in O(log n) attempts. If some of these became free again, the number need not be the smallest
+/// that is free. An attempt must have no side effect, also when it succeeds.
+pub(crate) async fn free_number<T, E, F>(mut attempt: impl FnMut(u32) -> F) -> Result<(u32, T), E>
+where
+    F: Future<Output = Result<Option<T>, E>>,
+{
+    let (mut refused, mut number) = (0, 1);
+    let mut found = loop {
+        if let Some(found) = attempt(number).await? {
+            break found;
+        }
+        (refused, number) = (number, number.saturating_mul(2));
+    };
+    while number - refused > 1 {
+        let middle = refused + (number - refused) / 2;
+        match attempt(middle).await? {
+            Some(earlier) => (number, found) = (middle, earlier),
+            None => refused = middle,
+        }
+    }
+    Ok((number, found))
+}
+
+/// Creates something under a free name of the family, and returns both. Tries `first`, and after
+/// each refusal a name that no session had a moment ago. `create` returns `None` if the name is
+/// taken.
+///
+/// A second refusal needs another process that took the name meanwhile, or a damaged session, whose
+/// name cannot be read. No name is tried twice.
+pub(crate) async fn create_numbered<T, E, F>(
+    env: &Env,
+    family: &Name,
+    first: Name,
+    mut create: impl FnMut(Name) -> F,
+) -> Result<(Name, T), E>
+where
+    E: From<StoreError>,
+    F: Future<Output = Result<Option<T>, E>>,
+{
+    let (mut name, mut refused) = (first, BTreeSet::new());
+    loop {
+        if let Some(created) = create(name.clone()).await? {
+            return Ok((name, created));
+        }
+        refused.insert(name);
+        let taken = session_names(env).await?;
+        let unused = |number| {
+            let name = family.numbered(number);
+            let is_free = !taken.contains(&name) && !refused.contains(&name);
+            ready(Ok::<_, E>(is_free.then_some(name)))
+        };
+        (_, name) = free_number(unused).await?;
+    }
+}
+
+/// The names of all sessions that can be read.
+pub(crate) async fn session_names(env: &Env) -> Result<BTreeSet<Name>, StoreError> {
+    // `sessions::list` reports damaged sessions; here they are skipped.
+    let all = env.store.list().await?.into_iter().flatten();
+    Ok(all.map(|summary| summary.name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The attempts of a search where the first `taken` numbers are refused.
+    fn attempts(taken: u32) -> Vec<u32> {
+        let mut attempts = Vec::new();
+        let searched = free_number(|number| {
+            attempts.push(number);
+            ready(Ok::<_, StoreError>((number > taken).then_some(number * 10)))
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let found = runtime.unwrap().block_on(searched).unwrap();
+        assert_eq!(found, (taken + 1, (taken + 1) * 10));
+        attempts
+    }
+
+    #[test]
+    fn free_number_needs_few_attempts() {
+        assert_eq!(attempts(0), [1]);
+        assert_eq!(attempts(1), [1, 2]);
+        assert_eq!(attempts(2), [1, 2, 4, 3]);
+        let doubled = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+        let bisected = [1536, 1280, 1152, 1216, 1184, 1200, 1208, 1212, 1214, 1215];
+        assert_eq!(attempts(1214), [&doubled[..], &bisected[..]].concat());
+    }
+}
