@@ -4,7 +4,6 @@
 //! A use case reads or changes a session between its runs, or prepares a run and hands it to
 //! [`segno_engine::run`].
 
-pub mod adopt;
 pub mod answer;
 pub mod archive;
 pub mod cancel;

@@ -242,15 +242,20 @@ pub(crate) fn bind(
 
 /// Who chose the name of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub enum Naming {
     /// The user: if the name is taken, creation fails.
     Given,
     /// Segno: it appends a number until the name is free.
     Numbered,
 }
 
-/// Creates the session with its first events. `opening` follows the start of the first run.
-pub(crate) async fn create(
+/// Creates a session with its first events, and returns its name and state. `opening` follows the
+/// start of the first run.
+///
+/// The session, its first events and its lease are durable together, and reported to `observer`
+/// afterwards; an error leaves nothing. If the session exists, that is `Exists`, so of several
+/// concurrent callers with the same id exactly one succeeds.
+pub async fn create(
     env: &Env,
     session: SessionId,
     created: SessionCreated,

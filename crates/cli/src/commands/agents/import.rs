@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::transcript::Transcripts;
 use segno_engine::Env;
-use segno_sessions::adopt::{self, Adopted, Effect, Error, Outcome};
+use segno_integrations::transcripts::{self, Adopted, Effect, Error, Outcome};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};
@@ -74,11 +74,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         None => None,
     };
     let selection = select(&*transcripts, args.what.as_deref()).await?;
-    let own = Arc::new(adopt::KnownConversations::collect(&env).await?);
+    let own = Arc::new(transcripts::KnownConversations::collect(&env).await?);
     let mut counts = Counts::default();
     let total = selection.files.len();
     for (number, file) in (1..).zip(&selection.files) {
-        let request = adopt::Request {
+        let request = transcripts::Request {
             program,
             file: file.clone(),
             folder: folder.clone(),
@@ -90,7 +90,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             },
             progress: progress(&env, number, total),
         };
-        match adopt::adopt(&env, request).await {
+        match transcripts::adopt(&env, request).await {
             Ok(adopted) => {
                 counts.count(&adopted.outcome);
                 print_result(&args, file, &adopted, &env).await;

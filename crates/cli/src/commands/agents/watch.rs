@@ -12,10 +12,10 @@ use segno_core::sanitize::escape_json;
 use segno_engine::Env;
 use segno_integrations::hooks::Agent;
 use segno_integrations::hooks::spool::{self, ClaimMode};
+use segno_integrations::transcripts::{Adopted, Effect, Outcome, Request, adopt};
 use segno_integrations::watch::{
     Changes, FileEvents, Fingerprint, Job, Queue, Tree, WatchLock, transcripts_in, tree,
 };
-use segno_sessions::adopt::{Adopted, Effect, Outcome, Request, adopt};
 use segno_store::LocalDisk;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};

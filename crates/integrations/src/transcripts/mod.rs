@@ -26,8 +26,8 @@ use segno_core::transcript::{Transcript, TranscriptInfo, Transcripts};
 use segno_engine::journal::Writer;
 use segno_engine::observe::NoObserver;
 use segno_engine::{Env, history, lease, steps};
+use segno_sessions::start;
 
-use crate::start;
 use draft::Draft;
 use reader::{Tally, TranscriptReader};
 
