@@ -5,144 +5,29 @@
 //! overrides. It refuses before anything is written, so that a refused resume leaves nothing behind
 //! but a run number.
 
-use std::path::{Path, PathBuf};
+mod chosen_spec;
+mod error;
 
-use segno_core::digest::Digest;
-use segno_core::error::{Diagnose, Diagnosis, Kind, join_shown};
-use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
+use std::path::Path;
+
+use segno_core::journal::{Event, InFlight, OnChange};
 use segno_core::resume::Strategy;
-use segno_core::session::Status;
 use segno_core::state::{AttemptStatus, OpenStep, State};
 use segno_core::step;
-use segno_core::store::{Error as StoreError, Summary};
+use segno_core::store::Summary;
 use segno_core::time::format_duration;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::drift::{self, OnDrift};
 use segno_engine::resume::{Overrides, Replacement, strategies_above};
 use segno_engine::run::RunStart;
-use segno_engine::steps::{self, Agents, PrepareError};
-use segno_engine::{AgentDriver, Env, Observer, env, journal, patterns, workspace};
+use segno_engine::steps::{self, Agents};
+use segno_engine::{AgentDriver, Env, Observer, patterns, workspace};
 use segno_spec as spec;
-use segno_spec::{Agent, Change, Provider, StepChange, Workflow};
-use tokio::task::JoinHandle;
+use segno_spec::{Agent, Provider, Workflow};
 
-use crate::start::{SpecError, read_spec};
+use chosen_spec::{ChosenSpec, choose_spec, start_reading_spec};
 
-/// Why no further run of a session can start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    History(#[from] history::Error),
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    #[error(transparent)]
-    Prepare(#[from] PrepareError),
-    /// The replacement for an agent cannot be used.
-    #[error(transparent)]
-    Driver(#[from] env::Error),
-    #[error(transparent)]
-    Ended(#[from] SessionEnded),
-    /// The run was lost while steps were in flight, and the spec says `in_flight: stop`.
-    #[error("the outcome of {} is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
-    UnknownOutcome { name: Name, steps: Vec<step::Path> },
-    /// The spec was edited, and the policy for changed specs is to refuse.
-    #[error("the spec was edited since session `{name}` last ran; it changes {}", join_shown(.steps))]
-    SpecChanged { name: Name, steps: Vec<String> },
-    /// The workspace changed since the last run, and the drift policy is to refuse.
-    #[error("the workspace changed since session `{name}` last ran: {}", join_shown(.drift))]
-    WorkspaceDrifted { name: Name, drift: Vec<String> },
-    #[error("the workspace of session `{name}`, {folder}, does not exist")]
-    WorkspaceMissing { name: Name, folder: String },
-    /// An option that only affects started work, where no work was started.
-    #[error("`{option}` has no effect on session `{name}`: {reason}")]
-    OptionWithoutEffect {
-        name: Name,
-        option: &'static str,
-        reason: &'static str,
-    },
-    #[error(transparent)]
-    NoSuchAgent(#[from] NoSuchAgent),
-}
-
-impl Diagnose for Error {
-    fn diagnosis(&self) -> Diagnosis {
-        match self {
-            Self::Store(error) => error.diagnosis(),
-            Self::History(error) => error.diagnosis(),
-            Self::Spec(error) => error.diagnosis(),
-            Self::Prepare(error) => error.diagnosis(),
-            Self::Driver(error) => error.diagnosis(),
-            Self::Ended(error) => error.diagnosis(),
-            Self::UnknownOutcome { name, .. } => {
-                Diagnosis::new(Kind::NeedsUser, "R0103").hint(format!(
-                    "check whether it took effect; `segno resume {name} --in-flight repeat` runs it again"
-                ))
-            }
-            Self::SpecChanged { name, .. } => Diagnosis::new(Kind::Changed, "R0104").hint(format!(
-                "choose what happens with `segno resume {name} --on-change warn|rerun|pinned`"
-            )),
-            Self::WorkspaceDrifted { name, .. } => {
-                Diagnosis::new(Kind::Changed, "R0114").hint(format!(
-                    "`segno resume {name} --on-drift warn` continues and tells the agent the current state"
-                ))
-            }
-            Self::WorkspaceMissing { name, .. } => {
-                Diagnosis::new(Kind::Invalid, "R0118").hint(format!(
-                    "if you moved it, run `segno sessions move {name} FOLDER`; nothing was started"
-                ))
-            }
-            Self::OptionWithoutEffect { name, .. } => Diagnosis::new(Kind::Invalid, "R0127")
-                .hint(format!("`segno resume {name}` resumes without the option")),
-            Self::NoSuchAgent(error) => error.diagnosis(),
-        }
-    }
-}
-
-/// The session has a final status and cannot be resumed.
-#[derive(Debug, thiserror::Error)]
-#[error("session `{name}` ({session}) is {status}; fork it to continue from it")]
-pub struct SessionEnded {
-    pub session: SessionId,
-    pub name: Name,
-    pub status: Status,
-}
-
-impl SessionEnded {
-    pub(crate) fn new(summary: &Summary, status: Status) -> Self {
-        Self {
-            session: summary.id,
-            name: summary.name.clone(),
-            status,
-        }
-    }
-}
-
-impl Diagnose for SessionEnded {
-    fn diagnosis(&self) -> Diagnosis {
-        Diagnosis::new(Kind::Conflict, "S0108").hint(format!(
-            "`segno fork {}` makes a copy that can be resumed; `segno run` starts a new session",
-            self.name
-        ))
-    }
-}
-
-/// No agent of this name can do the work.
-#[derive(Debug, thiserror::Error)]
-#[error("`{agent}` cannot take over: {reason}")]
-pub struct NoSuchAgent {
-    pub agent: String,
-    pub reason: String,
-}
-
-impl Diagnose for NoSuchAgent {
-    fn diagnosis(&self) -> Diagnosis {
-        Diagnosis::new(Kind::Invalid, "R0115")
-            .hint("use `claude`, `codex`, or an agent of the spec")
-    }
-}
+pub use error::{Error, NoSuchAgent, SessionEnded};
 
 /// What the user asks for.
 #[derive(Debug, Clone, Default)]
@@ -378,145 +263,6 @@ fn resolve_replacement(
             reason: "it is not a CLI agent".to_owned(),
         }
         .into()),
-    }
-}
-
-/// The spec to resume with, and the event that records a change.
-struct ChosenSpec {
-    workflow: Workflow,
-    event: Option<Event>,
-}
-
-/// A spec file that is being read in the background.
-struct SpecReading {
-    path: PathBuf,
-    reading: JoinHandle<Result<(String, Workflow), SpecError>>,
-}
-
-impl SpecReading {
-    /// The content of the spec file; read again if the session was moved since it started.
-    async fn finish(self, env: &Env, state: &State) -> Result<(String, Workflow), SpecError> {
-        let read = self
-            .reading
-            .await
-            .expect("the task that reads the spec does not panic");
-        match state.created.as_ref().map(|it| Path::new(&it.spec_path)) {
-            Some(now) if now != self.path => read_spec(env, now),
-            _ => read,
-        }
-    }
-}
-
-/// Starts to read the spec file. For a long chain that takes as long as reading the journal, so
-/// both happen at once. The path is the one recorded at the start, which is almost always still
-/// right. `None` if the session was started without a file.
-async fn start_reading_spec(
-    env: &Env,
-    session: SessionId,
-) -> Result<Option<SpecReading>, history::Error> {
-    let path = match env.store.event(session, Seq(1)).await?.event {
-        Event::SessionCreated(created) => PathBuf::from(created.spec_path),
-        other => {
-            return Err(history::Error::InvalidJournal {
-                session,
-                reason: format!("its journal begins with {}", other.kind()),
-            });
-        }
-    };
-    if path.as_os_str().is_empty() {
-        return Ok(None);
-    }
-    let (env, from) = (env.clone(), path.clone());
-    let reading = tokio::task::spawn_blocking(move || read_spec(&env, &from));
-    Ok(Some(SpecReading { path, reading }))
-}
-
-/// Chooses the spec to resume with: the file as it is now, or the recorded copy. The recorded
-/// digest tells whether the file was edited; the notice names the steps that the edit changes.
-async fn choose_spec(
-    env: &Env,
-    summary: &Summary,
-    state: &State,
-    spec_file: Result<(String, Workflow), SpecError>,
-    on_change: OnChange,
-    observer: &dyn Observer,
-) -> Result<ChosenSpec, Error> {
-    let unchanged = |workflow| ChosenSpec {
-        workflow,
-        event: None,
-    };
-    let digest = |text: &str| Digest::of(text.as_bytes());
-    let spec_file = match spec_file {
-        // Compares the file itself, not the recorded copy: in the copy, secrets are redacted.
-        Ok((text, workflow)) if Some(digest(&text)) == state.spec_digest => {
-            return Ok(unchanged(workflow));
-        }
-        spec_file => spec_file,
-    };
-    let kept = recorded_spec(env, summary.id, state).await?;
-    if on_change == OnChange::Pinned {
-        return Ok(unchanged(kept));
-    }
-    let (text, workflow) = match spec_file {
-        Err(SpecError::Unreadable { path, reason }) => {
-            observer.notice(&format!(
-                "{} can no longer be read ({reason}); continuing with the stored copy",
-                path.display()
-            ));
-            return Ok(unchanged(kept));
-        }
-        spec_file => spec_file?,
-    };
-    // The recorded copy is redacted, so it is compared with the redacted text of the file.
-    let spec_path = state
-        .created
-        .as_ref()
-        .map_or("", |created| &created.spec_path);
-    let (spec_env, _) = env.for_workflow(&workflow, Path::new(spec_path), &|_| {});
-    let alike = spec::parse(&spec_env.redactor.redact(&text));
-    let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
-    let named: Vec<String> = changes.iter().map(describe).collect();
-    if on_change == OnChange::Fail {
-        return Err(Error::SpecChanged {
-            name: summary.name.clone(),
-            steps: named,
-        });
-    }
-    let what = if named.is_empty() {
-        "no step".to_owned()
-    } else {
-        named.join(", ")
-    };
-    let then = match on_change {
-        OnChange::Rerun => "finished steps among them run again",
-        _ => "finished steps among them keep their results",
-    };
-    let path = state
-        .created
-        .as_ref()
-        .map_or("the spec", |created| created.spec_path.as_str());
-    observer.notice(&format!(
-        "{path} was edited since this session last ran; it changes {what}; {then}",
-    ));
-    let (spec, _) = journal::redact_and_store(env, &text).await?;
-    let steps = changes.into_iter().map(|change| change.path).collect();
-    let event = SpecChanged {
-        spec,
-        spec_digest: digest(&text),
-        steps,
-        policy: on_change,
-    };
-    Ok(ChosenSpec {
-        workflow,
-        event: Some(event.into()),
-    })
-}
-
-fn describe(change: &StepChange) -> String {
-    match change.change {
-        Change::Changed => change.path.to_string(),
-        Change::Added => format!("{} (added)", change.path),
-        Change::Removed => format!("{} (removed)", change.path),
     }
 }
 
