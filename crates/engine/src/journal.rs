@@ -89,7 +89,7 @@ impl Writer {
     }
 
     /// Appends events and deletes inbox messages, in one commit.
-    pub async fn write_and_consume(
+    pub(crate) async fn write_and_consume(
         &self,
         events: Vec<Event>,
         taken: Vec<u64>,

@@ -210,7 +210,7 @@ async fn forked_transcripts(env: &Env) -> Result<Vec<Digest>, StoreError> {
 }
 
 /// The disk space of all checkpoints, if it is above the limit.
-pub async fn bytes_over_limit(env: &Env) -> Result<Option<u64>, snapshot::Error> {
+pub(crate) async fn bytes_over_limit(env: &Env) -> Result<Option<u64>, snapshot::Error> {
     let room = env.snapshots()?.total_size().await?;
     Ok((room > env.retention.max_bytes).then_some(room))
 }

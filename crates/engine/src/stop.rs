@@ -131,12 +131,12 @@ impl StopToken {
     }
 
     /// The merged requests so far.
-    pub fn requested(&self) -> Option<Stop> {
+    pub(crate) fn requested(&self) -> Option<Stop> {
         self.request.borrow().clone()
     }
 
     /// Returns when an immediate stop was requested.
-    pub async fn wait_immediate(&self) -> Stop {
+    pub(crate) async fn wait_immediate(&self) -> Stop {
         let mut receiver = self.request.subscribe();
         let stop = receiver
             .wait_for(|stop| stop.as_ref().is_some_and(Stop::is_immediate))
@@ -153,7 +153,7 @@ impl StopToken {
     }
 
     /// Returns when any stop was requested.
-    pub async fn wait_any(&self) -> Stop {
+    pub(crate) async fn wait_any(&self) -> Stop {
         let mut receiver = self.request.subscribe();
         let stop = receiver.wait_for(Option::is_some).await;
         stop.expect("the sender lives in self")

@@ -21,7 +21,8 @@ use segno_core::store::Error as StoreError;
 use crate::env::Env;
 use crate::export;
 
-pub use push::{Pushed, delete_announcement, push, push_all, push_pending};
+pub(crate) use push::delete_announcement;
+pub use push::{Pushed, push, push_all, push_pending};
 
 /// How many objects are transferred at the same time.
 pub const CONCURRENT_TRANSFERS: usize = 4;
@@ -155,7 +156,7 @@ impl Inventory {
     }
 
     /// Whether every object of an announcement exists and is not marked for deletion.
-    pub fn has_all(&self, announcement: &Announcement) -> bool {
+    pub(crate) fn has_all(&self, announcement: &Announcement) -> bool {
         announcement.parts.iter().all(|part| {
             let object = part.object_name();
             self.parts.get(&object) == Some(&part.bytes) && !self.marked.contains(&object)

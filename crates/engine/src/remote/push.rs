@@ -76,7 +76,10 @@ pub fn push_pending<'a>(
 
 /// Deletes the announcement of a checkpoint that this installation pushed. The next sweeps delete
 /// its objects.
-pub async fn delete_announcement(env: &Env, manifest: &Manifest) -> Result<(), remote::Error> {
+pub(crate) async fn delete_announcement(
+    env: &Env,
+    manifest: &Manifest,
+) -> Result<(), remote::Error> {
     match &env.remote {
         Some(storage) if manifest.origin.is_none() => {
             storage.remote.delete(&name_of(manifest)).await

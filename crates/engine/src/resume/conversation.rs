@@ -132,7 +132,7 @@ async fn read_entries(
 }
 
 /// The user's input as a conversation entry.
-pub fn user_entry(text: &str) -> ConversationItem {
+pub(crate) fn user_entry(text: &str) -> ConversationItem {
     let text = text.to_owned();
     ConversationItem::new(ItemContent::User {
         origin: Origin::User,

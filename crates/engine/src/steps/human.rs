@@ -29,7 +29,7 @@ const BY_DEFAULT: &str = "default";
 
 impl Runner {
     /// Returns the human's answer to the question of a step.
-    pub async fn ask_human(
+    pub(crate) async fn ask_human(
         &self,
         path: &Path,
         human_step: &HumanQuestion,

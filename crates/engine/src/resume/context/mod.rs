@@ -21,7 +21,7 @@ use serde::Serialize;
 pub(crate) use compile::human_notes_after;
 pub use compile::{ContextInput, Task, TaskStatus, compile};
 pub use outline::{Outline, edited};
-pub use quote::{Fence, history};
+pub(crate) use quote::{Fence, history};
 pub(crate) use session::SessionContext;
 
 /// The most tokens that a resume context has.

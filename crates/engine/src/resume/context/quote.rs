@@ -17,11 +17,11 @@ const MAX_HISTORY_BYTES: usize = 96 * 1024;
 const MAX_MESSAGE_BYTES: usize = 4 * 1024;
 
 /// A fence mark: the same before and after the quoted text, and unlike anything in it.
-pub struct Fence(String);
+pub(crate) struct Fence(String);
 
 impl Fence {
     /// A random mark.
-    pub fn new(random: &dyn Random) -> Self {
+    pub(crate) fn new(random: &dyn Random) -> Self {
         let mut bytes = [0; 8];
         random.fill(&mut bytes);
         let mut mark = String::new();
@@ -33,12 +33,12 @@ impl Fence {
 
     /// A mark that is the same for the same text, so that a repeated question is identical. An
     /// author of the text cannot predict it, because it depends on the digest of the whole.
-    pub fn from_digest(words: Digest) -> Self {
+    pub(crate) fn from_digest(words: Digest) -> Self {
         Self(words.to_string().chars().take(16).collect())
     }
 
     /// `text` between fences, with a title.
-    pub fn quote(&self, title: &str, text: &str) -> String {
+    pub(crate) fn quote(&self, title: &str, text: &str) -> String {
         let mark = &self.0;
         // Text that could close the fence is removed, however unlikely it is.
         let text = text.replace(mark.as_str(), "");
@@ -47,7 +47,7 @@ impl Fence {
 }
 
 /// The newest turns that fit, as text.
-pub fn history(entries: &[ConversationItem]) -> String {
+pub(crate) fn history(entries: &[ConversationItem]) -> String {
     let (turns, _) = turns(entries);
     let (mut pieces, mut room, mut left) = (Vec::new(), MAX_HISTORY_BYTES, 0);
     for turn in turns.iter().rev() {

@@ -39,7 +39,7 @@ impl Exchange {
     }
 
     /// Records that the model has replied as often as it may.
-    pub fn set_turn_limit_reached(&self) {
+    pub(crate) fn set_turn_limit_reached(&self) {
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Ending::MaxTurns;
     }
 
@@ -58,7 +58,7 @@ impl Exchange {
     }
 
     /// The event that is journaled together with the answer.
-    pub async fn ended_event(&self, runner: &Runner) -> ExchangeEnded {
+    pub(crate) async fn ended_event(&self, runner: &Runner) -> ExchangeEnded {
         let ending = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tally = self.tally(runner).await;
         // The model's last reply is not journaled yet; at the turn limit it is.
@@ -67,7 +67,7 @@ impl Exchange {
     }
 
     /// The event for a user who no longer wants the answer.
-    pub async fn stopped_event(&self, runner: &Runner) -> Event {
+    pub(crate) async fn stopped_event(&self, runner: &Runner) -> Event {
         let tally = self.tally(runner).await;
         self.build_ended(Ending::Stopped, tally).into()
     }
