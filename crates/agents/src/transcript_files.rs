@@ -372,6 +372,8 @@ fn newest_names(
 }
 
 /// A new file beside a transcript, readable only by its owner. A rename makes it the transcript.
+/// Transcripts are streamed, so `ports::replace_file`, which has the content in memory, is not for
+/// them; and several processes may write at once, so a lock marks a draft that is in use.
 struct Draft {
     path: PathBuf,
     file: File,

@@ -130,7 +130,8 @@ impl Settings {
     }
 
     /// Writes and syncs the new file next to the one that it replaces. This process holds the lock,
-    /// so an existing draft was left by a killed process.
+    /// so an existing draft was left by a killed process. `ports::replace_file` has no place for the
+    /// last comparison before the rename, and for the owner and the mode of the old file.
     fn draft(&self, text: &str, like: Option<&Metadata>) -> io::Result<PathBuf> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let draft = self.path.with_file_name(format!(".{name}.segno"));
