@@ -1,8 +1,7 @@
 //! Makes foreign text safe for a terminal, and for readers of a terminal's output.
 //!
 //! Agents, files and users write texts with escape codes and with characters that change the
-//! reading direction. Whoever shows a text passes it through here first; what is stored stays as it
-//! is.
+//! reading direction. A text is sanitized when it is shown; what is stored stays as it is.
 
 use std::borrow::Cow;
 use std::fmt::Write;
