@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DENY_VERSION := 0.20.2
 NEXTEST_VERSION := 0.9.143
-DEBIAN_PACKAGES := strace tmux procps python3-venv tar zstd
+DEBIAN_PACKAGES := strace tmux procps python3-venv tar zstd faketime
 # What templates are compared with, what telemetry is read with, and a server of S3.
 PYTHON_PACKAGES := jinja2==3.1.6 opentelemetry-proto==1.45.2 moto[server]==5.2.5
 # MCP servers that tools are asked of; agents as people install them, driven offline; and the node

@@ -25,6 +25,8 @@ use segno_store::LocalDisk;
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) lease_ttl: Duration,
+    /// Whether a stopped process that holds a session is ended.
+    pub(crate) end_stopped_owners: bool,
     pub(crate) cleanup_age: Duration,
     pub(crate) keep_completed: bool,
     pub(crate) cleanup_auto: bool,
@@ -93,6 +95,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             lease_ttl: Duration::from_secs(30),
+            end_stopped_owners: false,
             cleanup_age: Duration::from_hours(7 * 24),
             keep_completed: true,
             cleanup_auto: false,
@@ -115,6 +118,7 @@ impl Default for Config {
 
 const KEYS: &[&str] = &[
     "lease.ttl_ms",
+    "lease.end_stopped",
     "cleanup.max_age_days",
     "cleanup.keep_completed",
     "cleanup.auto",
@@ -249,6 +253,7 @@ fn default_value(key: &str) -> serde_json::Value {
     const DAY: u64 = 24 * 3600;
     let config = Config::default();
     match key {
+        "lease.end_stopped" => config.end_stopped_owners.into(),
         "lease.ttl_ms" => (config.lease_ttl.as_secs() * 1000).into(),
         "cleanup.max_age_days" => (config.cleanup_age.as_secs() / DAY).into(),
         "cleanup.keep_completed" => config.keep_completed.into(),
@@ -374,6 +379,9 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     }
     if let Some(megabytes) = number(table, "remote", "above_mb", 0..=1_000_000_000)? {
         config.remote_above = megabytes * 1024 * 1024;
+    }
+    if let Some(end) = boolean(table, "lease", "end_stopped")? {
+        config.end_stopped_owners = end;
     }
     if let Some(keep) = boolean(table, "cleanup", "keep_completed")? {
         config.keep_completed = keep;

@@ -165,6 +165,7 @@ impl Context {
             retention: config.retention,
             redactor: Arc::clone(&self.redactor),
             ttl: config.lease_ttl,
+            end_stopped_owners: config.end_stopped_owners,
             version: env!("CARGO_PKG_VERSION"),
         };
         Ok((env, config))

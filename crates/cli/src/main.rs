@@ -13,7 +13,9 @@ mod server_command;
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
+use rustix::process::Signal;
 use segno_integrations::hooks;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::clock::MachineClock;
 use crate::context::Context;
@@ -54,7 +56,13 @@ fn run_command(command: commands::Cli, context: &Context) -> Result<ExitCode, Fa
         .build();
     let runtime = runtime
         .map_err(|error| Failure::internal(format!("the event loop cannot be started: {error}")))?;
-    runtime.block_on(command.run(context))
+    runtime.block_on(async {
+        // With a handler, a write beyond the limit of `ulimit -f` is an error; without one, this
+        // signal ends the process.
+        let limit = SignalKind::from_raw(Signal::XFSZ.as_raw());
+        let _handler = signal(limit);
+        command.run(context).await
+    })
 }
 
 /// Prints a clap result. Help goes to stdout unchanged; usage errors go to stderr redacted and

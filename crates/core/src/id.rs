@@ -25,6 +25,16 @@ macro_rules! ulids {
             pub fn new(at: Timestamp, entropy: [u8; 10]) -> Self {
                 Self(ulid(at, entropy))
             }
+
+            /// The id as 16 bytes, which sort like the ids.
+            pub const fn to_bytes(self) -> [u8; 16] {
+                self.0.to_be_bytes()
+            }
+
+            /// The id of these bytes.
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(u128::from_be_bytes(bytes))
+            }
         }
 
         impl fmt::Display for $name {

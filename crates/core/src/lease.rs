@@ -2,8 +2,11 @@
 //!
 //! The store grants a lease with one compare-and-set, so exactly one of any number of callers gets it.
 //! Each grant increments the run, and the store compares runs inside every write (P3): a fenced owner
-//! can do no harm, whatever any clock says. Time only decides from when on another process may acquire
-//! the lease.
+//! can do no harm, whatever any clock says.
+//!
+//! On one machine the owner's life decides when another process may acquire the lease, not the time
+//! (P15): the owner holds a lock that the kernel releases when it dies. Time decides only where no
+//! such lock can be seen, between machines.
 
 use std::time::Duration;
 
@@ -43,6 +46,20 @@ pub struct Lease {
     pub until: Timestamp,
     /// The time until expiry by the store's own clock; zero if the lease has expired.
     pub remaining: Duration,
+    /// Whether the owner lives, as far as the operating system's locks tell.
+    pub lock: OwnerLock,
+}
+
+/// The lock that the owner of a lease holds while it lives. The operating system releases it when the
+/// owner's process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnerLock {
+    /// Nobody holds it: the owner, if there is one, is gone.
+    Free,
+    /// A living process holds it.
+    Held,
+    /// The store has no such lock, or cannot see it.
+    Unknown,
 }
 
 /// The state of the owner's process, as far as this process can see.
@@ -58,25 +75,41 @@ pub enum Liveness {
     Unobservable,
 }
 
-/// Whether and how a lease may be acquired.
+/// Whether a lease may be acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseDecision {
     /// Acquire it.
     Acquire,
-    /// Kill the stopped owner, then acquire: a stopped process may hold the database's file lock.
-    KillAndAcquire,
-    /// Another process holds it.
+    /// A living process holds it.
     Held,
+    /// A process holds it that lives and is stopped (SIGSTOP). Only a user or their policy may end it.
+    HeldByStopped,
+}
+
+impl LeaseDecision {
+    /// Whether a living process holds the lease, stopped or not.
+    pub const fn is_held(self) -> bool {
+        matches!(self, Self::Held | Self::HeldByStopped)
+    }
 }
 
 /// Decides whether a lease may be acquired.
 pub fn assess(lease: &Lease, liveness: Liveness) -> LeaseDecision {
-    let expired = lease.remaining.is_zero();
-    match (&lease.owner, liveness) {
-        (None, _) | (Some(_), Liveness::Gone) => LeaseDecision::Acquire,
-        (Some(_), Liveness::Stopped) if expired => LeaseDecision::KillAndAcquire,
-        (Some(_), _) if expired => LeaseDecision::Acquire,
-        (Some(_), _) => LeaseDecision::Held,
+    let alive = if liveness == Liveness::Stopped {
+        LeaseDecision::HeldByStopped
+    } else {
+        LeaseDecision::Held
+    };
+    match (lease.lock, &lease.owner) {
+        // Also without an owner: another process is acquiring it right now.
+        (OwnerLock::Held, _) => alive,
+        (OwnerLock::Free, _) | (OwnerLock::Unknown, None) => LeaseDecision::Acquire,
+        (OwnerLock::Unknown, Some(_)) => match liveness {
+            Liveness::Gone => LeaseDecision::Acquire,
+            Liveness::Running | Liveness::Stopped => alive,
+            Liveness::Unobservable if lease.remaining.is_zero() => LeaseDecision::Acquire,
+            Liveness::Unobservable => LeaseDecision::Held,
+        },
     }
 }
 
@@ -102,7 +135,7 @@ pub trait Processes: Send + Sync {
 mod tests {
     use super::*;
 
-    fn lease(owned: bool, remaining: u64) -> Lease {
+    fn lease(lock: OwnerLock, owned: bool, remaining: u64) -> Lease {
         let process = Owner {
             host: "a".into(),
             boot: "b".into(),
@@ -117,28 +150,39 @@ mod tests {
             since: Timestamp(0),
             until: Timestamp(0),
             remaining: Duration::from_secs(remaining),
+            lock,
         }
     }
 
     #[test]
-    fn verdict_depends_on_expiry_and_liveness() {
-        use LeaseDecision::{Acquire, Held, KillAndAcquire};
+    fn lock_decides_and_time_only_without_one() {
+        use LeaseDecision::{Acquire, Held, HeldByStopped};
         use Liveness::{Gone, Running, Stopped, Unobservable};
-        for (owned, remaining, liveness, verdict) in [
-            (false, 9, Running, Acquire),
-            (true, 9, Gone, Acquire),
-            (true, 0, Gone, Acquire),
-            (true, 9, Running, Held),
-            (true, 0, Running, Acquire),
-            (true, 9, Stopped, Held),
-            (true, 0, Stopped, KillAndAcquire),
-            (true, 9, Unobservable, Held),
-            (true, 0, Unobservable, Acquire),
+        use OwnerLock::{Free, Unknown};
+        let locked = OwnerLock::Held;
+        for (lock, owned, remaining, liveness, decision) in [
+            // The wall clock says nothing where a lock does (P15).
+            (locked, true, 0, Running, Held),
+            (locked, true, 9, Running, Held),
+            (locked, true, 0, Unobservable, Held),
+            (locked, true, 0, Gone, Held),
+            (locked, false, 0, Gone, Held),
+            (locked, true, 0, Stopped, HeldByStopped),
+            (locked, true, 9, Stopped, HeldByStopped),
+            (Free, true, 9, Unobservable, Acquire),
+            (Free, true, 9, Running, Acquire),
+            (Free, false, 9, Gone, Acquire),
+            (Unknown, false, 9, Running, Acquire),
+            (Unknown, true, 9, Gone, Acquire),
+            (Unknown, true, 0, Running, Held),
+            (Unknown, true, 0, Stopped, HeldByStopped),
+            (Unknown, true, 9, Unobservable, Held),
+            (Unknown, true, 0, Unobservable, Acquire),
         ] {
             assert_eq!(
-                assess(&lease(owned, remaining), liveness),
-                verdict,
-                "{liveness:?} {remaining}"
+                assess(&lease(lock, owned, remaining), liveness),
+                decision,
+                "{lock:?} {owned} {remaining} {liveness:?}"
             );
         }
     }

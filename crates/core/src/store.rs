@@ -207,6 +207,50 @@ pub struct CachedState {
     pub body: String,
 }
 
+/// Which sessions to list. The default lists all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only sessions with one of these statuses.
+    pub statuses: Option<Vec<Status>>,
+    /// Only sessions with this workspace.
+    pub workspace: Option<String>,
+    /// Only sessions whose name or id begins with this.
+    pub prefix: Option<String>,
+    /// Only sessions older than this one.
+    pub before: Option<SessionId>,
+    /// The newest ones, at most this many.
+    pub limit: Option<usize>,
+}
+
+impl Filter {
+    /// Only sessions that may change: those that no run has ended for good.
+    pub fn open() -> Self {
+        let open = Status::ALL.iter().filter(|status| !status.is_final());
+        Self {
+            statuses: Some(open.copied().collect()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a session passes, apart from the limit.
+    pub fn accepts(&self, summary: &Summary) -> bool {
+        let starts = |prefix: &String| {
+            let id = summary.id.to_string();
+            summary.name.as_str().starts_with(prefix)
+                || id.starts_with(&prefix.to_ascii_uppercase())
+        };
+        self.statuses
+            .as_ref()
+            .is_none_or(|it| it.contains(&summary.status))
+            && self
+                .workspace
+                .as_ref()
+                .is_none_or(|it| *it == summary.workspace)
+            && self.prefix.as_ref().is_none_or(starts)
+            && self.before.is_none_or(|it| summary.id < it)
+    }
+}
+
 /// Creates and lists sessions.
 pub trait Sessions: Send + Sync {
     /// Creates a session with its first events and its lease. When this returns, all of it is durable,
@@ -216,14 +260,19 @@ pub trait Sessions: Send + Sync {
     /// The summary of one session.
     fn summary(&self, session: SessionId) -> Reply<'_, Summary>;
 
-    /// All sessions that are not in the trash, newest first. Damage to one does not hide the others.
-    fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>>;
+    /// The session that uses a name. Sessions in the trash use none.
+    fn find_named(&self, name: Name) -> Reply<'_, Option<SessionId>>;
+
+    /// The sessions that pass the filter and are not in the trash, newest first. Damage to one does
+    /// not hide the others: a session that cannot be read may be the one that the caller means, so
+    /// it is listed as an error whatever the filter asks for, and does not count for the limit.
+    fn list(&self, filter: Filter) -> Reply<'_, Vec<Result<Summary, Error>>>;
 }
 
 /// Moves sessions to the trash, restores them and destroys them. Only a session in the trash can be
 /// destroyed (P8).
 pub trait Trash: Send + Sync {
-    /// Moves a session to the trash if its lease still equals `seen`; otherwise `Outrun`. From then on
+    /// Moves a session to the trash if its lease still equals `seen`; otherwise `LeaseChanged`. From then on
     /// the session is not listed, its name is free, no process can acquire its lease or post to it, and
     /// the previous lease owner is fenced. Its data can still be read by id.
     ///
@@ -302,9 +351,9 @@ pub trait Leases: Send + Sync {
     /// The lease's current state.
     fn lease(&self, session: SessionId) -> Reply<'_, Lease>;
 
-    /// Grants the next run to `owner` if the lease still equals `seen`; otherwise `Outrun`. Of any
-    /// number of callers that saw the same lease, exactly one succeeds. A heartbeat after the read makes
-    /// the call fail.
+    /// Grants the next run to `owner` if the lease still equals `seen`; otherwise `LeaseChanged`. Of
+    /// any number of callers that saw the same lease, exactly one succeeds. A heartbeat after the read
+    /// makes the call fail, and so does a living process that holds the owner's lock.
     fn acquire(&self, seen: Lease, owner: Owner, ttl: Duration) -> Reply<'_, Lease>;
 
     /// Renews the lease of `run`; `Fenced` if a newer run was granted.

@@ -29,7 +29,7 @@ pub enum Error {
 impl Error {
     /// Whether a run holds the session.
     pub const fn is_held(&self) -> bool {
-        matches!(self, Self::Lease(lease::Error::Held { .. }))
+        matches!(self, Self::Lease(error) if error.is_held())
     }
 }
 

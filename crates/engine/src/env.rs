@@ -51,6 +51,9 @@ pub struct Env {
     pub redactor: Arc<Redactor>,
     /// How long a lease lasts without renewal.
     pub ttl: Duration,
+    /// Whether a process that holds a session and is stopped (SIGSTOP) is ended, so that another one
+    /// can resume the session. Without it, the session is refused.
+    pub end_stopped_owners: bool,
     /// This program's version.
     pub version: &'static str,
 }

@@ -1,9 +1,10 @@
 //! Acquires a session's lease and keeps it.
 //!
 //! At most one process holds the lease of a session. [`acquire`] acquires it or says who holds it;
-//! `keep` renews it while the run is active and reads the inbox. The store fences a run whose lease
-//! was taken over; this module turns that into a stop.
+//! `keep_lease` renews it while the run is active and reads the inbox. The store fences a run whose
+//! lease was taken over; this module turns that into a stop.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Run, StopMode};
 use segno_core::lease::{Lease, LeaseDecision, Liveness, Owner, assess};
 use segno_core::session::Status;
-use segno_core::store::{Error as StoreError, InboxMessage, Summary};
+use segno_core::store::{Error as StoreError, Filter, InboxMessage, Summary};
 use segno_core::time::{Timestamp, format_duration};
 
 use crate::env::Env;
@@ -25,20 +26,46 @@ use crate::workspace::canonical;
 /// How often the inbox is read while a run is active.
 const INBOX_POLL: Duration = Duration::from_millis(100);
 
+/// How long to wait for a process that holds the lock of a session for a moment only: to acquire
+/// the lease, or to look at it.
+const BRIEF: Duration = Duration::from_secs(2);
+const BRIEF_POLL: Duration = Duration::from_millis(5);
+
 /// Why the lease of a session cannot be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Another run holds it.
-    #[error("session `{name}` ({session}) is running in process {} on {} since {since}; its lease ends at {until} unless renewed", .owner.pid, .owner.host)]
+    #[error("session `{name}` ({session}) is running in process {} on {} since {since}", .owner.pid, .owner.host)]
     Held {
         session: SessionId,
         name: Name,
         owner: Box<Owner>,
         since: Timestamp,
-        until: Timestamp,
     },
+    /// A run holds it whose process lives and is stopped.
+    #[error("session `{name}` ({session}) is held by process {} on {} since {since}, and that process is stopped", .owner.pid, .owner.host)]
+    HeldByStopped {
+        session: SessionId,
+        name: Name,
+        owner: Box<Owner>,
+        since: Timestamp,
+    },
+    /// The process that holds it cannot be ended.
+    #[error("process {} on {}, which holds session `{name}`, cannot be ended: {reason}", .owner.pid, .owner.host)]
+    NotEnded {
+        name: Name,
+        owner: Box<Owner>,
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Whether a run holds the session.
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Held { .. } | Self::HeldByStopped { .. })
+    }
 }
 
 impl Diagnose for Error {
@@ -48,41 +75,83 @@ impl Diagnose for Error {
             Self::Held { name, .. } => Diagnosis::new(Kind::Locked, "S0107").hint(format!(
                 "`segno logs -f {name}` follows it, `segno cancel {name}` cancels it"
             )),
+            Self::HeldByStopped { name, owner, .. } => {
+                let pid = owner.pid;
+                Diagnosis::new(Kind::Locked, "S0117").hint(format!(
+                    "`kill -CONT {pid}` lets it continue; `segno resume {name} --take-over` ends it and resumes"
+                ))
+            }
+            Self::NotEnded { name, .. } => Diagnosis::new(Kind::Locked, "S0118").hint(format!(
+                "end the process where it runs, then `segno resume {name}`"
+            )),
         }
     }
 }
 
 /// Acquires the lease of a session, or says who holds it. A dead owner on this machine loses it at
-/// once; a suspended owner (SIGSTOP) is killed once its lease has expired.
+/// once. A stopped owner (SIGSTOP) is ended only if the user's settings say so.
 pub async fn acquire(env: &Env, summary: &Summary) -> Result<Lease, Error> {
+    let begun = env.clock.elapsed();
     // A caller that lost the race reads the lease again and then knows who won.
     loop {
         let seen = env.store.lease(summary.id).await?;
-        match verdict(env, &seen) {
-            LeaseDecision::Held => return Err(held_error(summary, &seen)),
-            LeaseDecision::KillAndAcquire => {
-                if let Some(owner) = &seen.owner {
-                    env.processes
-                        .kill(owner)
-                        .map_err(|error| StoreError::Unavailable {
-                            place: format!("process {} on {}", owner.pid, owner.host),
-                            reason: format!(
-                                "it holds the session, is suspended, and cannot be killed: {error}"
-                            ),
-                        })?;
+        let decision = verdict(env, &seen);
+        match (decision, &seen.owner) {
+            (LeaseDecision::HeldByStopped, Some(owner)) if env.end_stopped_owners => {
+                end(env, summary, owner)?;
+            }
+            (LeaseDecision::Held | LeaseDecision::HeldByStopped, Some(_))
+                if !is_brief(env, &seen) =>
+            {
+                return Err(held_error(summary, &seen, decision));
+            }
+            // Another process is about to become the owner, or has just died.
+            (LeaseDecision::Held | LeaseDecision::HeldByStopped, _) => {}
+            (LeaseDecision::Acquire, _) => {
+                let owner = env.processes.current();
+                match env.store.acquire(seen, owner, env.ttl).await {
+                    Err(StoreError::LeaseChanged(_)) => {}
+                    other => return Ok(other?),
                 }
             }
-            LeaseDecision::Acquire => {}
         }
-        match env
-            .store
-            .acquire(seen, env.processes.current(), env.ttl)
-            .await
-        {
-            Err(StoreError::LeaseChanged(_)) => {}
-            other => return Ok(other?),
+        if env.clock.elapsed().saturating_sub(begun) >= BRIEF {
+            return Err(StoreError::LeaseChanged(summary.id).into());
         }
+        env.clock.sleep(BRIEF_POLL).await;
     }
+}
+
+/// Whether the lock is held although the recorded owner is gone: by a process that is acquiring the
+/// lease right now.
+fn is_brief(env: &Env, lease: &Lease) -> bool {
+    let owner = lease.owner.as_ref();
+    owner.is_some_and(|owner| env.processes.liveness(owner) == Liveness::Gone)
+}
+
+/// Ends the process that holds a session, running or stopped. Does nothing if nobody holds it.
+pub async fn end_owner(env: &Env, summary: &Summary) -> Result<(), Error> {
+    let lease = env.store.lease(summary.id).await?;
+    match &lease.owner {
+        Some(owner) if verdict(env, &lease).is_held() => end(env, summary, owner),
+        _ => Ok(()),
+    }
+}
+
+fn end(env: &Env, summary: &Summary, owner: &Owner) -> Result<(), Error> {
+    let failed = |reason: String| Error::NotEnded {
+        name: summary.name.clone(),
+        owner: Box::new(owner.clone()),
+        reason,
+    };
+    if env.processes.liveness(owner) == Liveness::Unobservable {
+        return Err(failed(
+            "it runs in another container or on another machine".into(),
+        ));
+    }
+    env.processes
+        .kill(owner)
+        .map_err(|error| failed(error.to_string()))
 }
 
 /// Whether the lease may be acquired.
@@ -97,9 +166,11 @@ pub fn verdict(env: &Env, lease: &Lease) -> LeaseDecision {
 /// Refuses a session that has an active run.
 pub async fn refuse_if_running(env: &Env, summary: &Summary) -> Result<(), Error> {
     let lease = env.store.lease(summary.id).await?;
-    match verdict(env, &lease) {
-        LeaseDecision::Held => Err(held_error(summary, &lease)),
-        LeaseDecision::KillAndAcquire | LeaseDecision::Acquire => Ok(()),
+    let decision = verdict(env, &lease);
+    if decision.is_held() {
+        Err(held_error(summary, &lease, decision))
+    } else {
+        Ok(())
     }
 }
 
@@ -109,12 +180,23 @@ pub async fn active_sessions(
     folder: &Path,
 ) -> Result<Vec<(Summary, Owner)>, StoreError> {
     let (folder, mut found) = (canonical(folder), Vec::new());
-    for summary in env.store.list().await?.into_iter().flatten() {
-        if canonical(Path::new(&summary.workspace)) != folder {
+    // Many sessions share few workspaces.
+    let mut is_here: HashMap<String, bool> = HashMap::new();
+    for summary in env.store.list(Filter::open()).await?.into_iter().flatten() {
+        let workspace = &summary.workspace;
+        let is_here = match is_here.get(workspace) {
+            Some(is_here) => *is_here,
+            None => {
+                let is_same = canonical(Path::new(workspace)) == folder;
+                is_here.insert(workspace.clone(), is_same);
+                is_same
+            }
+        };
+        if !is_here {
             continue;
         }
         let lease = env.store.lease(summary.id).await?;
-        if verdict(env, &lease) == LeaseDecision::Held
+        if verdict(env, &lease).is_held()
             && let Some(owner) = lease.owner
         {
             found.push((summary, owner));
@@ -126,23 +208,32 @@ pub async fn active_sessions(
 /// The session's status, given its owner's liveness: a session that is recorded as `running` and
 /// has lost its owner was interrupted.
 pub fn effective_status(env: &Env, summary: &Summary, lease: &Lease) -> Status {
-    if summary.status == Status::Running && verdict(env, lease) != LeaseDecision::Held {
+    if summary.status == Status::Running && !verdict(env, lease).is_held() {
         Status::Interrupted
     } else {
         summary.status
     }
 }
 
-fn held_error(summary: &Summary, lease: &Lease) -> Error {
-    match lease.owner.clone() {
-        Some(owner) => Error::Held {
-            session: summary.id,
-            name: summary.name.clone(),
-            owner: Box::new(owner),
-            since: lease.since,
-            until: lease.until,
-        },
-        None => Error::Store(StoreError::LeaseChanged(summary.id)),
+fn held_error(summary: &Summary, lease: &Lease, decision: LeaseDecision) -> Error {
+    let Some(owner) = lease.owner.clone().map(Box::new) else {
+        return Error::Store(StoreError::LeaseChanged(summary.id));
+    };
+    let (session, name, since) = (summary.id, summary.name.clone(), lease.since);
+    if decision == LeaseDecision::HeldByStopped {
+        Error::HeldByStopped {
+            session,
+            name,
+            owner,
+            since,
+        }
+    } else {
+        Error::Held {
+            session,
+            name,
+            owner,
+            since,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use segno_core::id::SessionId;
 use segno_core::journal::{Event, Seq};
 use segno_core::session::Kind;
 use segno_core::snapshot::{self, Swept};
-use segno_core::store::{Error as StoreError, Summary};
+use segno_core::store::{Error as StoreError, Filter, Summary};
 use segno_core::time::Timestamp;
 
 use crate::checkpoint::{list, put_manifest};
@@ -59,7 +59,7 @@ pub async fn outdated(
 ) -> Result<(Vec<Manifest>, usize), StoreError> {
     let (all, _) = list(env, session).await?;
     let mut existing: BTreeSet<SessionId> = BTreeSet::new();
-    for found in env.store.list().await? {
+    for found in env.store.list(Filter::default()).await? {
         // An unreadable session may own any checkpoint, so the error ends the command.
         existing.insert(found?.id);
     }
@@ -174,7 +174,7 @@ pub async fn sweep(env: &Env, grace: Duration) -> Result<Swept, Error> {
 /// unreadable session may reference a copy, so its error ends the sweep.
 async fn adopted_transcripts(env: &Env) -> Result<Vec<Digest>, history::Error> {
     let mut sessions = Vec::new();
-    for found in env.store.list().await? {
+    for found in env.store.list(Filter::default()).await? {
         let summary = found?;
         if summary.kind == Kind::Agent {
             sessions.push(summary.id);
@@ -197,7 +197,7 @@ async fn adopted_transcripts(env: &Env) -> Result<Vec<Digest>, history::Error> {
 async fn forked_transcripts(env: &Env) -> Result<Vec<Digest>, StoreError> {
     let third = Seq(3);
     let mut attachments = Vec::new();
-    for summary in env.store.list().await? {
+    for summary in env.store.list(Filter::default()).await? {
         let summary = summary?;
         if summary.head.seq < third {
             continue;

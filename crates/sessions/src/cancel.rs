@@ -53,7 +53,7 @@ pub async fn cancel(
     }
     let lease = match lease::acquire(env, summary).await {
         Ok(lease) => lease,
-        Err(lease::Error::Held { .. }) => {
+        Err(error) if error.is_held() => {
             let message = InboxMessage::Stop(stop_request(mode, by));
             let now = env.clock.now();
             env.store.post(summary.id, now, message).await?;

@@ -10,7 +10,6 @@ use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::Seq;
-use segno_core::lease::LeaseDecision;
 use segno_core::snapshot::{self, Change, Progress, Restore, Restored, Rules, Size};
 use segno_core::store::Error as StoreError;
 use segno_core::usage::Usage;
@@ -197,7 +196,7 @@ async fn refuse_if_running(env: &Env, manifest: &Manifest) -> Result<(), Error> 
         other => other?,
     };
     let lease = env.store.lease(summary.id).await?;
-    if lease::verdict(env, &lease) == LeaseDecision::Held {
+    if lease::verdict(env, &lease).is_held() {
         return Err(Error::RestoreWhileRunning {
             session: summary.id,
             name: summary.name,

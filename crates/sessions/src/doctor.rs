@@ -6,7 +6,7 @@ use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, Text};
 use segno_core::state::State;
-use segno_core::store::{Error as StoreError, Finding, Severity, Summary};
+use segno_core::store::{Error as StoreError, Filter, Finding, Severity, Summary};
 use segno_engine::{Env, history};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub async fn verify(
         findings: env.store.examine().await?,
         ..Report::default()
     };
-    let mut found = env.store.list().await?;
+    let mut found = env.store.list(Filter::default()).await?;
     // Sessions in the trash can be restored, so they must be undamaged, too.
     for discarded in env.store.list_trash().await?.into_iter().flatten() {
         found.push(match env.store.summary(discarded.session).await {

@@ -5,7 +5,6 @@
 use segno_core::handoff::{Handoff, NoteContent, NoteList};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Suspension, Text};
-use segno_core::session::Status;
 use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::store::{Finding, Summary};
@@ -155,13 +154,21 @@ pub fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspension)>)
         "events": summary.head.seq,
         "spec_digest": summary.spec_digest,
         "suspended": waits.map(|(path, suspension)| suspended(Some(path), suspension)),
-        "owner": listed.lease.owner.as_ref().filter(|_| listed.status == Status::Running).map(|owner| json!({
-            "host": owner.host,
-            "pid": owner.pid,
-            "since": listed.lease.since.to_string(),
-            "until": listed.lease.until.to_string(),
-        })),
+        "owner": owner(listed),
     })
+}
+
+/// The process that runs a session.
+fn owner(listed: &ListedSession) -> Option<Value> {
+    let lease = listed.lease.as_ref()?;
+    let owner = lease.owner.as_ref()?;
+    Some(json!({
+        "host": owner.host,
+        "pid": owner.pid,
+        "since": lease.since.to_string(),
+        "until": lease.until.to_string(),
+        "stopped": listed.is_stopped,
+    }))
 }
 
 /// Numbers of notes by type and state.

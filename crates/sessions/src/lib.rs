@@ -32,5 +32,7 @@ pub mod start;
 pub mod trash;
 pub mod work;
 
-pub use listing::{ListedSession, find, find_newest_in, list, newest_in, outdated, suspensions};
+pub use listing::{
+    ListedSession, find, find_newest_in, in_folder, list, newest_in, outdated, suspensions,
+};
 pub use show::{SessionDetails, StepDetails, StepStatus, show};

@@ -7,10 +7,10 @@ use std::time::Duration;
 use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind, join_shown};
 use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::Suspension;
-use segno_core::lease::Lease;
+use segno_core::lease::{Lease, LeaseDecision};
 use segno_core::session::Status;
 use segno_core::step::Path;
-use segno_core::store::{Error as StoreError, Summary, TrashedSession};
+use segno_core::store::{Error as StoreError, Filter, Summary, TrashedSession};
 use segno_engine::{Env, history, lease};
 
 /// Why a session was not found.
@@ -61,24 +61,47 @@ impl Diagnose for Ambiguous {
 #[derive(Debug, Clone)]
 pub struct ListedSession {
     pub summary: Summary,
-    pub lease: Lease,
+    /// The lease of its active run, if it has one.
+    pub lease: Option<Lease>,
+    /// Whether the process of that run is stopped (SIGSTOP).
+    pub is_stopped: bool,
     /// The status, given whether the owner of the lease is alive.
     pub status: Status,
 }
 
-/// All sessions, newest first, and the errors of unreadable ones.
-pub async fn list(env: &Env) -> Result<(Vec<ListedSession>, Vec<StoreError>), StoreError> {
+impl ListedSession {
+    /// Finds out whether the session's run is alive.
+    pub async fn of(env: &Env, summary: Summary) -> Result<Self, StoreError> {
+        let mut listed = Self {
+            status: summary.status,
+            summary,
+            lease: None,
+            is_stopped: false,
+        };
+        if listed.status == Status::Running {
+            let lease = env.store.lease(listed.summary.id).await?;
+            listed.status = lease::effective_status(env, &listed.summary, &lease);
+            listed.is_stopped = lease::verdict(env, &lease) == LeaseDecision::HeldByStopped;
+            listed.lease = Some(lease).filter(|_| listed.status == Status::Running);
+        }
+        Ok(listed)
+    }
+}
+
+/// The sessions that pass the filter, newest first, and the errors of unreadable ones. The filter's
+/// statuses are those of the journal: a session whose run was lost is `running` there.
+pub async fn list(
+    env: &Env,
+    filter: Filter,
+) -> Result<(Vec<ListedSession>, Vec<StoreError>), StoreError> {
     let (mut listed, mut damaged) = (Vec::new(), Vec::new());
-    for found in env.store.list().await? {
+    for found in env.store.list(filter).await? {
+        let found = match found {
+            Ok(summary) => ListedSession::of(env, summary).await,
+            Err(error) => Err(error),
+        };
         match found {
-            Ok(summary) => match env.store.lease(summary.id).await {
-                Ok(lease) => listed.push(ListedSession {
-                    status: lease::effective_status(env, &summary, &lease),
-                    summary,
-                    lease,
-                }),
-                Err(error) => damaged.push(error),
-            },
+            Ok(session) => listed.push(session),
             Err(error) => damaged.push(error),
         }
     }
@@ -107,8 +130,19 @@ pub async fn suspensions(
 
 /// The newest session with this workspace. Skips unreadable sessions.
 pub async fn newest_in(env: &Env, folder: &Folder) -> Result<Option<Summary>, StoreError> {
-    let mut readable = env.store.list().await?.into_iter().flatten();
-    Ok(readable.find(|summary| Folder::new(&summary.workspace) == folder))
+    let filter = Filter {
+        limit: Some(1),
+        ..in_folder(folder)
+    };
+    Ok(env.store.list(filter).await?.into_iter().flatten().next())
+}
+
+/// Only sessions with this workspace.
+pub fn in_folder(folder: &Folder) -> Filter {
+    Filter {
+        workspace: Some(folder.display().to_string()),
+        ..Filter::default()
+    }
 }
 
 /// Like [`newest_in`]; a folder without a session is an error.
@@ -132,8 +166,17 @@ pub async fn find(env: &Env, reference: &str) -> Result<Summary, Error> {
             other => Ok(other?),
         };
     }
+    if let Ok(name) = Name::new(reference)
+        && let Some(session) = env.store.find_named(name).await?
+    {
+        return Ok(env.store.summary(session).await?);
+    }
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
-    for found in env.store.list().await? {
+    let filter = Filter {
+        prefix: Some(reference.to_owned()),
+        ..Filter::default()
+    };
+    for found in env.store.list(filter).await? {
         match found {
             Ok(summary) => all.push(summary),
             Err(error) => damaged.push(error),
@@ -189,12 +232,10 @@ async fn in_trash(env: &Env, reference: &str) -> Result<Option<Error>, Error> {
     let Some(found) = trashed.into_iter().flatten().find(means) else {
         return Ok(None);
     };
-    let named = |listed: &Result<Summary, StoreError>| {
-        listed
-            .as_ref()
-            .is_ok_and(|listed| listed.name.as_str() == reference)
-    };
-    if id.is_none() && env.store.list().await?.iter().any(named) {
+    if id.is_none()
+        && let Some(name) = &found.name
+        && env.store.find_named(name.clone()).await?.is_some()
+    {
         return Ok(None);
     }
     Ok(Some(Error::InTrash {
@@ -213,7 +254,7 @@ pub async fn outdated(
     unfinished: bool,
 ) -> Result<Vec<ListedSession>, StoreError> {
     let now = env.clock.now();
-    let (listed, _) = list(env).await?;
+    let (listed, _) = list(env, Filter::default()).await?;
     let goes = |listed: &ListedSession| {
         let status = listed.status;
         let chosen = match status {
@@ -234,16 +275,17 @@ pub(crate) async fn resumable_sessions(
     env: &Env,
     workspace: &Folder,
 ) -> Result<Vec<Summary>, StoreError> {
+    let open = Status::ALL.iter().copied();
+    let open = open.filter(|status| status.is_resumable() && !status.is_archived());
+    let filter = Filter {
+        statuses: Some(open.collect()),
+        ..in_folder(workspace)
+    };
     let mut found = Vec::new();
-    for summary in env.store.list().await? {
-        let summary = summary?;
-        let open = summary.status.is_resumable() && !summary.status.is_archived();
-        if Folder::new(&summary.workspace) != workspace || !open {
-            continue;
-        }
-        let lease = env.store.lease(summary.id).await?;
-        if lease::effective_status(env, &summary, &lease) != Status::Running {
-            found.push(summary);
+    for summary in env.store.list(filter).await? {
+        let listed = ListedSession::of(env, summary?).await?;
+        if listed.status != Status::Running {
+            found.push(listed.summary);
         }
     }
     found.sort_by_key(|summary| (summary.updated_at, summary.id));

@@ -5,7 +5,6 @@
 //! outdated.
 
 use std::collections::BTreeSet;
-use std::future::ready;
 
 use segno_core::id::Name;
 use segno_core::store::Error as StoreError;
@@ -60,25 +59,25 @@ where
             return Ok((name, created));
         }
         refused.insert(name);
-        let taken = session_names(env).await?;
-        let unused = |number| {
+        let refused = &refused;
+        let unused = |number| async move {
             let name = family.numbered(number);
-            let is_free = !taken.contains(&name) && !refused.contains(&name);
-            ready(Ok::<_, E>(is_free.then_some(name)))
+            let is_free = !refused.contains(&name) && !is_taken(env, &name).await?;
+            Ok::<_, E>(is_free.then_some(name))
         };
         (_, name) = free_number(unused).await?;
     }
 }
 
-/// The names of all sessions that can be read.
-pub(crate) async fn session_names(env: &Env) -> Result<BTreeSet<Name>, StoreError> {
-    // `sessions::list` reports damaged sessions; here they are skipped.
-    let all = env.store.list().await?.into_iter().flatten();
-    Ok(all.map(|summary| summary.name).collect())
+/// Whether a session uses a name.
+pub(crate) async fn is_taken(env: &Env, name: &Name) -> Result<bool, StoreError> {
+    Ok(env.store.find_named(name.clone()).await?.is_some())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use super::*;
 
     /// The attempts of a search where the first `taken` numbers are refused.

@@ -111,11 +111,10 @@ pub async fn record(
     validate(&merged(env, summary).await?, summary, &author, &change)?;
     let message = to_message(env, author, change);
     let lease = env.store.lease(summary.id).await?;
-    // A note never kills the owner: a suspended run may continue, and the author may be its own
-    // agent.
+    // A note never ends the owner: a stopped run may continue, and the author may be its own agent.
     let acquired = match lease::verdict(env, &lease) {
         LeaseDecision::Acquire => Some(BetweenRuns::acquire(env, summary).await),
-        LeaseDecision::Held | LeaseDecision::KillAndAcquire => None,
+        LeaseDecision::Held | LeaseDecision::HeldByStopped => None,
     };
     let between_runs = match acquired {
         Some(Ok(between_runs)) => between_runs,

@@ -11,7 +11,7 @@ use segno_core::checkpoint::{Manifest, Trigger};
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Run, StopMode, StopRequested};
-use segno_core::lease::{LeaseDecision, Liveness, Owner};
+use segno_core::lease::{Liveness, Owner};
 use segno_core::session::Status;
 use segno_core::store::{Error as StoreError, InboxMessage, Summary};
 use segno_engine::{Env, checkpoint, lease};
@@ -99,8 +99,7 @@ fn id_and_name((summary, _): &(Summary, Owner)) -> (SessionId, Name) {
 /// Sends a pause request to the run of a session.
 pub async fn request(env: &Env, summary: &Summary, request: Request) -> Result<SentRequest, Error> {
     let lease = env.store.lease(summary.id).await?;
-    let (LeaseDecision::Held, Some(owner)) = (lease::verdict(env, &lease), lease.owner.clone())
-    else {
+    let (true, Some(owner)) = (lease::verdict(env, &lease).is_held(), lease.owner.clone()) else {
         return Err(Error::NotRunning {
             name: summary.name.clone(),
             status: lease::effective_status(env, summary, &lease),
@@ -129,7 +128,7 @@ pub async fn request(env: &Env, summary: &Summary, request: Request) -> Result<S
 pub async fn wait(env: &Env, summary: &Summary, sent: &SentRequest) -> Result<Paused, StoreError> {
     let summary = loop {
         let lease = env.store.lease(summary.id).await?;
-        if lease.run != sent.run || lease::verdict(env, &lease) != LeaseDecision::Held {
+        if lease.run != sent.run || !lease::verdict(env, &lease).is_held() {
             let summary = env.store.summary(summary.id).await?;
             let status = lease::effective_status(env, &summary, &lease);
             break Summary { status, ..summary };

@@ -9,7 +9,7 @@ use segno_core::journal::{Event, RunLost};
 use segno_core::session::Status;
 use segno_core::snapshot::Progress;
 use segno_core::step::Path;
-use segno_core::store::{Error as StoreError, Summary};
+use segno_core::store::{Error as StoreError, Filter, Summary};
 use segno_engine::between_runs::{self, BetweenRuns};
 use segno_engine::{Env, checkpoint, steps};
 
@@ -27,7 +27,11 @@ pub struct Recovered {
 
 /// The sessions whose run was lost and that are not marked yet, and the errors of unreadable ones.
 pub async fn find_lost(env: &Env) -> Result<(Vec<Summary>, Vec<StoreError>), StoreError> {
-    let (listed, damaged) = listing::list(env).await?;
+    let filter = Filter {
+        statuses: Some(vec![Status::Running]),
+        ..Filter::default()
+    };
+    let (listed, damaged) = listing::list(env, filter).await?;
     let is_lost = |listed: &ListedSession| {
         (listed.summary.status, listed.status) == (Status::Running, Status::Interrupted)
     };

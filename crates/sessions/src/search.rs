@@ -9,7 +9,7 @@ use std::path::{Path as Folder, PathBuf};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Head, JournalEvent, Seq};
 use segno_core::step::Path;
-use segno_core::store::{Error as StoreError, Summary};
+use segno_core::store::{Error as StoreError, Filter, Summary};
 use segno_core::time::Timestamp;
 use segno_engine::{Env, journal};
 
@@ -65,7 +65,7 @@ pub async fn search(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<SearchResult, StoreError> {
     let (mut sessions, mut damaged) = (Vec::new(), Vec::new());
-    for found in env.store.list().await? {
+    for found in env.store.list(Filter::default()).await? {
         match found {
             Ok(summary) => sessions.push(summary),
             Err(error) => damaged.push(error),

@@ -9,7 +9,7 @@ use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::usage::Usage;
-use segno_engine::{Env, history, lease};
+use segno_engine::{Env, history};
 
 use crate::ListedSession;
 use crate::conversations::{self, Conversation};
@@ -63,7 +63,6 @@ pub enum StepStatus {
 
 /// Reads a session, and verifies every event.
 pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history::Error> {
-    let lease = env.store.lease(summary.id).await?;
     let mut state = State::empty(summary.id);
     let mut steps: Vec<StepDetails> = Vec::new();
     let mut indexes = HashMap::new();
@@ -91,8 +90,8 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history
         history::apply(&mut state, summary.id, &entry)
     })
     .await?;
-    let standing = lease::effective_status(env, &summary, &lease);
-    if standing != Status::Running {
+    let listed = ListedSession::of(env, summary).await?;
+    if listed.status != Status::Running {
         // No run is left to finish the step.
         for step in steps
             .iter_mut()
@@ -102,11 +101,7 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history
         }
     }
     Ok(SessionDetails {
-        listed: ListedSession {
-            summary,
-            lease,
-            status: standing,
-        },
+        listed,
         state,
         steps,
         conversations: conversations.finish(env).await?,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::{Head, Text};
-use segno_core::lease::{LeaseDecision, Liveness};
+use segno_core::lease::Liveness;
 use segno_core::session::Status;
-use segno_core::store::{Error as StoreError, Summary, Swept, TrashedSession};
+use segno_core::store::{Error as StoreError, Filter, Summary, Swept, TrashedSession};
 use segno_core::time::Timestamp;
 use segno_engine::{Env, history, lease};
 
@@ -89,7 +89,7 @@ pub async fn move_to_trash(env: &Env, target: &Target) -> Result<(), Error> {
         Err(error) => return Err(error.into()),
     };
     if let Some(lease) = &seen
-        && lease::verdict(env, lease) == LeaseDecision::Held
+        && lease::verdict(env, lease).is_held()
     {
         let name = target.name().cloned();
         return Err(Error::DeleteWhileRunning {
@@ -205,7 +205,7 @@ pub enum Sweep {
 pub async fn sweep(env: &Env) -> Result<Sweep, history::Error> {
     let mut before = env.clock.now().before(GRACE);
     let mut sessions = Vec::new();
-    for found in env.store.list().await? {
+    for found in env.store.list(Filter::default()).await? {
         match found {
             Ok(summary) => sessions.push(summary.id),
             Err(error) => return Ok(Sweep::Skipped(error.into())),

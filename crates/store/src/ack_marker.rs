@@ -6,7 +6,6 @@
 //! after the commit is durable and is itself not synced. Hence it is never ahead of the database
 //! unless the database lost something or was replaced by an older copy (P2, P9).
 
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -23,9 +22,6 @@ use crate::home::Home;
 
 /// How often a marker that changes while it is read is read again.
 const READ_ATTEMPTS: usize = 8;
-
-/// For how many sessions marker files are kept open.
-const MOST_OPEN: usize = 256;
 
 /// Reads the markers.
 #[derive(Clone)]
@@ -97,69 +93,58 @@ impl AckMarkers {
     }
 }
 
-/// What a write does to the marker of a session, once it is durable.
+/// What a write does to the marker of its session, once it is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MarkerChange {
     Unchanged,
     /// Writes the new end of the journal.
-    Write(SessionId, Head),
-    /// Closes the file, because the session is destroyed.
-    Close(SessionId),
+    Write(Head),
 }
 
 impl MarkerChange {
-    /// The marker to write, if any.
-    pub(crate) fn head(self) -> Option<(SessionId, Head)> {
+    /// The end of the journal to write, if any.
+    pub(crate) fn head(self) -> Option<Head> {
         match self {
-            Self::Write(session, head) => Some((session, head)),
-            Self::Unchanged | Self::Close(_) => None,
+            Self::Write(head) => Some(head),
+            Self::Unchanged => None,
         }
     }
 }
 
-/// Writes the markers; belongs to the connection that writes.
+/// Writes the marker of one session; belongs to the connection that writes.
 pub(crate) struct AckWriter {
     ack_markers: AckMarkers,
-    open: HashMap<SessionId, File>,
+    session: SessionId,
+    file: Option<File>,
 }
 
 impl AckWriter {
-    pub(crate) fn new(ack_markers: AckMarkers) -> Self {
+    pub(crate) fn new(ack_markers: AckMarkers, session: SessionId) -> Self {
         Self {
             ack_markers,
-            open: HashMap::new(),
+            session,
+            file: None,
         }
     }
 
-    /// Writes a marker. Errors are ignored: the database has what matters, and a missing marker
+    /// Writes the marker. Errors are ignored: the database has what matters, and a missing marker
     /// only means that less can be checked.
-    pub(crate) fn write(&mut self, session: SessionId, head: Head) {
-        if self.open.len() >= MOST_OPEN && !self.open.contains_key(&session) {
-            self.open.clear();
+    pub(crate) fn write(&mut self, head: Head) {
+        if self.file.is_none() {
+            let opened = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+                .open(self.ack_markers.path(self.session));
+            self.file = opened.ok();
         }
-        let file = match self.open.entry(session) {
-            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                let opened = OpenOptions::new()
-                    .write(true)
-                    .create(true)
-                    .truncate(false)
-                    .mode(0o600)
-                    .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-                    .open(self.ack_markers.path(session));
-                match opened {
-                    Ok(file) => entry.insert(file),
-                    Err(_) => return,
-                }
-            }
-        };
-        // One write of fixed length within one page: a kill leaves the old marker or the new one;
-        // before the first, none or an empty one.
-        let _ = file.write_all_at(encode(session, head).as_bytes(), 0);
-    }
-
-    pub(crate) fn close(&mut self, session: SessionId) {
-        self.open.remove(&session);
+        if let Some(file) = &self.file {
+            // One write of fixed length within one page: a kill leaves the old marker or the new
+            // one; before the first, none or an empty one.
+            let _ = file.write_all_at(encode(self.session, head).as_bytes(), 0);
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use segno_core::id::SessionId;
 use segno_core::ports::{Access, Disk};
 use segno_core::store::{DiskSpace, Error};
 
@@ -18,26 +18,29 @@ const RESERVE: usize = 2 * 1024 * 1024;
 pub struct Home {
     root: PathBuf,
     disk: Arc<dyn Disk>,
-    /// Whether the reserve had to be used since the home was opened.
-    reserve_used: Arc<AtomicBool>,
 }
 
 impl Home {
     /// Opens the home at `root` and creates it if it is missing. Refuses a folder that others own
     /// or may write to: a user who can change our files controls our sessions.
     pub fn open(root: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Result<Self, Error> {
-        let home = Self {
-            root: root.into(),
-            disk,
-            reserve_used: Arc::default(),
-        };
+        let root = root.into();
         let make = |folder: &Path| {
-            let made = home.disk.create_folder(folder, Access::Private);
+            let made = disk.create_folder(folder, Access::Private);
             made.map_err(|error| io_error(folder, &error))
         };
-        make(&home.root)?;
+        make(&root)?;
+        // SQLite opens no database through a link, so links in the path are resolved here.
+        let root = fs::canonicalize(&root).map_err(|error| io_error(&root, &error))?;
+        let home = Self {
+            root,
+            disk: Arc::clone(&disk),
+        };
         home.check()?;
         for folder in [
+            home.sessions(),
+            home.names(),
+            home.trash(),
             home.blobs(),
             home.heads(),
             home.backups(),
@@ -73,7 +76,38 @@ impl Home {
         &self.disk
     }
 
-    pub fn database(&self) -> PathBuf {
+    /// The sessions, one folder each.
+    pub fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    /// The folder of one session: its database and its lock.
+    pub fn session_folder(&self, session: SessionId) -> PathBuf {
+        self.sessions().join(session.to_string())
+    }
+
+    /// The database of one session.
+    pub fn journal(&self, session: SessionId) -> PathBuf {
+        self.session_folder(session).join("journal.db")
+    }
+
+    /// The marks of the sessions in the trash.
+    pub fn trash(&self) -> PathBuf {
+        self.root.join("trash")
+    }
+
+    /// The index of sessions, a cache.
+    pub fn index(&self) -> PathBuf {
+        self.root.join("index")
+    }
+
+    /// The names of sessions: links to their folders.
+    pub fn names(&self) -> PathBuf {
+        self.root.join("names")
+    }
+
+    /// The one database that contains all sessions, in homes of version 0.1.0.
+    pub fn shared_database(&self) -> PathBuf {
         self.root.join("segno.db")
     }
 
@@ -136,19 +170,18 @@ impl Home {
 
     /// Removes the reserve to free its space. True if there was one.
     pub fn use_reserve(&self) -> bool {
-        let used = self.has_reserve() && self.disk.remove(&self.reserve()).is_ok();
-        if used {
-            self.reserve_used.store(true, Ordering::SeqCst);
-        }
-        used
+        self.has_reserve() && self.disk.remove(&self.reserve()).is_ok()
     }
 
-    /// The space that is left: only that of the reserve, once it had to be used.
+    /// The space that is left: only what the reserve freed, until there is room for it again.
     pub fn disk_space(&self) -> DiskSpace {
-        if self.reserve_used.load(Ordering::SeqCst) {
-            DiskSpace::ReserveOnly
-        } else {
+        if !self.has_reserve() {
+            self.fill_reserve();
+        }
+        if self.has_reserve() {
             DiskSpace::Sufficient
+        } else {
+            DiskSpace::ReserveOnly
         }
     }
 
@@ -158,6 +191,46 @@ impl Home {
         stat.map_or(usize::MAX, |stat| {
             usize::try_from(stat.f_bavail.saturating_mul(stat.f_frsize)).unwrap_or(usize::MAX)
         })
+    }
+
+    /// The longest file that this process may write, if there is a limit (`ulimit -f`).
+    pub fn file_size_limit() -> Option<u64> {
+        rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+    }
+
+    /// The error for a home without a reserve, in which nothing new is begun.
+    pub(crate) fn no_reserve(&self) -> Error {
+        let place = self.root.display().to_string();
+        match Self::file_size_limit() {
+            Some(limit) if limit < RESERVE as u64 => Error::Unavailable {
+                place,
+                reason: format!(
+                    "this process may write files of {limit} bytes at most (`ulimit -f`)"
+                ),
+            },
+            _ => Error::DiskFull { place },
+        }
+    }
+
+    /// Says why a write failed for which SQLite knows no better reason than an I/O error: it writes
+    /// a file in the same folder.
+    pub(crate) fn explain(&self, error: Error, database: &Path) -> Error {
+        let Error::Unavailable { place, reason } = error else {
+            return error;
+        };
+        let probe = database.with_file_name(format!("probe-{}", std::process::id()));
+        let written = self.disk.create(&probe, &[1; 64 * 1024], Access::Private);
+        let _ = self.disk.remove(&probe);
+        match (written, Self::file_size_limit()) {
+            (Err(error), _) if is_full(&error) => Error::DiskFull { place },
+            (_, Some(limit)) => Error::Unavailable {
+                place,
+                reason: format!(
+                    "{reason}; this process may write files of {limit} bytes at most (`ulimit -f`)"
+                ),
+            },
+            _ => Error::Unavailable { place, reason },
+        }
     }
 
     /// The type of network file system that contains the home, if it is one: SQLite's locks do not

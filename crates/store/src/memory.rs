@@ -9,12 +9,12 @@ use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{Head, JournalEvent, Record, Run, Seq};
-use segno_core::lease::{Lease, Owner};
+use segno_core::lease::{Lease, Owner, OwnerLock};
 use segno_core::ports::Clock;
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::store::{
-    Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Finding, Inbox,
+    Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Filter, Finding, Inbox,
     InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept, Trash,
     TrashedSession,
 };
@@ -49,10 +49,12 @@ struct StoredSession {
 }
 
 impl State {
-    fn is_taken(&self, name: &Name) -> bool {
+    /// The session that uses a name.
+    fn using(&self, name: &Name) -> Option<SessionId> {
         let has_it =
-            |stored: &StoredSession| stored.discarded.is_none() && stored.summary.name == *name;
-        self.sessions.values().any(has_it)
+            |stored: &&StoredSession| stored.discarded.is_none() && stored.summary.name == *name;
+        let stored = self.sessions.values().find(has_it);
+        stored.map(|stored| stored.summary.id)
     }
 }
 
@@ -95,6 +97,7 @@ impl StoredSession {
             since: self.since,
             until: self.until,
             remaining: self.until.since(now),
+            lock: OwnerLock::Unknown,
         }
     }
 
@@ -193,7 +196,7 @@ impl Sessions for Memory {
             if state.sessions.contains_key(&new.id) {
                 return Err(Error::Exists(new.id));
             }
-            if state.is_taken(&new.name) {
+            if state.using(&new.name).is_some() {
                 return Err(Error::NameTaken(new.name));
             }
             let mut stored = StoredSession {
@@ -230,16 +233,20 @@ impl Sessions for Memory {
         self.with(session, |stored| Ok(stored.summary.clone()))
     }
 
-    fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>> {
-        let all = self
-            .state()
-            .sessions
-            .values()
-            .rev()
-            .filter(|stored| stored.discarded.is_none())
+    fn find_named(&self, name: Name) -> Reply<'_, Option<SessionId>> {
+        let found = self.state().using(&name);
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn list(&self, filter: Filter) -> Reply<'_, Vec<Result<Summary, Error>>> {
+        let state = self.state();
+        let stored = state.sessions.values().rev();
+        let listed = stored
+            .filter(|stored| stored.discarded.is_none() && filter.accepts(&stored.summary))
+            .take(filter.limit.unwrap_or(usize::MAX))
             .map(|stored| Ok(stored.summary.clone()))
             .collect();
-        Box::pin(std::future::ready(Ok(all)))
+        Box::pin(std::future::ready(Ok(listed)))
     }
 }
 
@@ -277,7 +284,7 @@ impl Trash for Memory {
             let stored = stored.filter(|stored| stored.discarded.is_some());
             let stored = stored.ok_or(Error::NoSession(session))?;
             let name = name.unwrap_or_else(|| stored.summary.name.clone());
-            if state.is_taken(&name) {
+            if state.using(&name).is_some() {
                 return Err(Error::NameTaken(name));
             }
             if let Some(stored) = state.sessions.get_mut(&session) {

@@ -13,7 +13,7 @@ use segno_core::ports::Clock as _;
 use segno_core::session::Status;
 use segno_core::step::Path;
 use segno_core::store::{
-    CachedState, Error, InboxMessage, LeaseUpdate, Store, Swept, TrashedSession,
+    CachedState, Error, Filter, InboxMessage, LeaseUpdate, Store, Swept, TrashedSession,
 };
 use segno_core::time::Timestamp;
 
@@ -122,7 +122,7 @@ pub async fn session_creation_is_atomic(store: &dyn Store, _: Clock) {
         .batch([step_finished("steps/0", "a"), step_finished("steps/0", "b")]);
     new.batch.records.extend(broken.records);
     assert!(store.create(new).await.is_err());
-    assert_eq!(store.list().await.unwrap(), []);
+    assert_eq!(store.list(Filter::default()).await.unwrap(), []);
     assert_eq!(
         store.summary(journal.session).await,
         Err(Error::NoSession(journal.session))
@@ -138,7 +138,7 @@ pub async fn names_are_unique(store: &dyn Store, _: Clock) {
     let new = JournalBuilder::new(2).create("one");
     let name = new.name.clone();
     assert_eq!(store.create(new).await, Err(Error::NameTaken(name)));
-    assert_eq!(store.list().await.unwrap().len(), 1);
+    assert_eq!(store.list(Filter::default()).await.unwrap().len(), 1);
 }
 
 /// Sessions in the trash count, too: they can be restored.
@@ -315,7 +315,7 @@ pub async fn workspace_changes_with_the_move_event(store: &dyn Store, _: Clock) 
         .await
         .unwrap();
     assert_eq!(folder().await, "/elsewhere");
-    let listed = store.list().await.unwrap().into_iter();
+    let listed = store.list(Filter::default()).await.unwrap().into_iter();
     let mut folders: Vec<String> = listed.map(|summary| summary.unwrap().workspace).collect();
     folders.sort();
     assert_eq!(folders, ["/elsewhere", "/work"]);
@@ -589,7 +589,7 @@ pub async fn discarded_session_is_hidden_and_fenced(store: &dyn Store, clock: Cl
     let seen = store.lease(journal.session).await.unwrap();
     store.discard(journal.session, Some(seen)).await.unwrap();
     let gone = Error::NoSession(journal.session);
-    let listed = store.list().await.unwrap();
+    let listed = store.list(Filter::default()).await.unwrap();
     let listed: Vec<_> = listed.into_iter().map(|found| found.unwrap().id).collect();
     assert_eq!(listed, [other.session]);
     let refused = store
@@ -650,7 +650,7 @@ pub async fn discarded_session_can_be_restored(store: &dyn Store, _: Clock) {
         .append(journal.batch([step_started("steps/0")]))
         .await
         .unwrap();
-    assert_eq!(store.list().await.unwrap().len(), 2);
+    assert_eq!(store.list(Filter::default()).await.unwrap().len(), 2);
 }
 
 /// A caller whose lease is out of date must read it again.
@@ -661,7 +661,7 @@ pub async fn changed_session_is_not_discarded(store: &dyn Store, clock: Clock) {
     store.acquire(seen.clone(), owner(8), TTL).await.unwrap();
     let refused = store.discard(journal.session, Some(seen)).await;
     assert_eq!(refused, Err(Error::LeaseChanged(journal.session)));
-    assert_eq!(store.list().await.unwrap().len(), 1);
+    assert_eq!(store.list(Filter::default()).await.unwrap().len(), 1);
     let unknown = JournalBuilder::new(9).session;
     assert_eq!(
         store.discard(unknown, None).await,
@@ -676,7 +676,7 @@ pub async fn destroying_leaves_nothing(store: &dyn Store, _: Clock) {
     store.create(other.create("two")).await.unwrap();
     let gone = Error::NoSession(journal.session);
     assert_eq!(store.destroy(journal.session).await, Err(gone.clone()));
-    assert_eq!(store.list().await.unwrap().len(), 2);
+    assert_eq!(store.list(Filter::default()).await.unwrap().len(), 2);
     store.discard(journal.session, Some(seen)).await.unwrap();
     store.destroy(journal.session).await.unwrap();
     assert_eq!(store.summary(journal.session).await, Err(gone.clone()));
@@ -686,7 +686,7 @@ pub async fn destroying_leaves_nothing(store: &dyn Store, _: Clock) {
     );
     assert_eq!(store.restore(journal.session, None).await, Err(gone));
     assert_eq!(store.list_trash().await.unwrap(), []);
-    assert_eq!(store.list().await.unwrap().len(), 1);
+    assert_eq!(store.list(Filter::default()).await.unwrap().len(), 1);
     assert_eq!(store.examine().await.unwrap(), []);
     store
         .create(JournalBuilder::new(3).create("one"))

@@ -44,7 +44,11 @@ pub struct JournalBuilder {
 impl JournalBuilder {
     /// A writer for session number `n`.
     pub fn new(n: u8) -> Self {
-        let session = SessionId::new(Timestamp(1_794_738_089_000), [n; 10]);
+        Self::of(SessionId::new(Timestamp(1_794_738_089_000), [n; 10]))
+    }
+
+    /// A writer for a session.
+    pub fn of(session: SessionId) -> Self {
         Self {
             session,
             run: Run(1),

@@ -1,6 +1,5 @@
 //! `segno logs`: prints the journal of a session.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use segno_core::store::Summary;
 use segno_engine::{Env, history, lease};
 use segno_sessions as sessions;
 use segno_sessions::json;
-use segno_sessions::listing::Error;
 
 use crate::context::{Context, Persistence, workspace};
 use crate::failure::Failure;
@@ -65,10 +63,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 
 async fn newest(env: &Env) -> Result<Summary, Failure> {
     let here = workspace()?;
-    let (listed, _) = sessions::list(env).await?;
-    let mut summaries = listed.into_iter().map(|listed| listed.summary);
-    let found = summaries.find(|summary| Path::new(&summary.workspace) == here);
-    found.ok_or_else(|| Error::NoSessionInFolder { workspace: here }.into())
+    Ok(sessions::find_newest_in(env, &here).await?)
 }
 
 fn line(args: &Args, session: SessionId, entry: &JournalEvent) -> String {

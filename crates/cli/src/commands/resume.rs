@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use segno_agents::program::Permissions;
 use segno_core::resume::Strategy;
 use segno_core::store::Summary;
-use segno_engine::Env;
 use segno_engine::resume::drift::OnDrift;
+use segno_engine::{Env, lease};
 use segno_sessions as sessions;
 use segno_sessions::checkpoint;
 use segno_sessions::fork::{self, TargetFolder};
@@ -103,6 +103,9 @@ struct Overrides {
     /// Additional message to the agent
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
+    /// End the process that holds the session, running or stopped, and resume
+    #[arg(long)]
+    take_over: bool,
     /// What to do if the workspace was changed by others since [default: warn]
     #[arg(long, value_enum, value_name = "POLICY")]
     on_drift: Option<OnDriftArg>,
@@ -253,6 +256,9 @@ async fn find_and_resume(
     let (mut env, config) = context.env_with_permissions(Persistence::Home, permissions)?;
     env.human = human::at_terminal(json);
     let summary = find(&env, session).await?;
+    if overrides.take_over {
+        lease::end_owner(&env, &summary).await?;
+    }
     let options = overrides.options(policy);
     if !json
         && let Some(chatted) = chat::continue_at_prompt(&env, &config, &summary, &options).await

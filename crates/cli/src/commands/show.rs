@@ -47,12 +47,19 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     field("session", &format!("{} ({})", summary.name, summary.id));
     field("status", shown.listed.status.as_str());
     field("kind", summary.kind.as_str());
-    if let (Some(owner), Status::Running) = (&shown.listed.lease.owner, shown.listed.status) {
+    if let Some(lease) = &shown.listed.lease
+        && let Some(owner) = &lease.owner
+    {
+        let stopped = if shown.listed.is_stopped {
+            "; it is stopped"
+        } else {
+            ""
+        };
         field(
             "owner",
             &format!(
-                "process {} on {}, since {}",
-                owner.pid, owner.host, shown.listed.lease.since
+                "process {} on {}, since {}{stopped}",
+                owner.pid, owner.host, lease.since
             ),
         );
     }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use segno_core::session::Status;
+use segno_core::store::Filter;
 use segno_engine::history;
 use segno_sessions as sessions;
 use segno_sessions::json as shapes;
@@ -28,13 +29,15 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let (mut listed, unlisted) = sessions::list(&env).await?;
     let mut plan = None;
-    if let Some(reference) = &args.session {
-        let summary = sessions::find(&env, reference).await?;
-        plan = work::plan(&env, &summary).await?;
-        listed.retain(|listed| listed.summary.id == summary.id);
-    }
+    let (listed, unlisted) = match &args.session {
+        Some(reference) => {
+            let summary = sessions::find(&env, reference).await?;
+            plan = work::plan(&env, &summary).await?;
+            (vec![ListedSession::of(&env, summary).await?], Vec::new())
+        }
+        None => sessions::list(&env, Filter::open()).await?,
+    };
     let mut damaged: Vec<_> = unlisted.into_iter().map(history::Error::from).collect();
     let (mut rows, mut waiting) = (Vec::new(), 0_u64);
     let now = env.clock.now();
@@ -92,9 +95,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             });
             in_flight.collect::<Vec<_>>().join(", ")
         };
-        let doing = match (&listed.lease.owner, &state.error) {
-            (Some(owner), _) if listed.status == Status::Running => {
-                format!("{at} (process {} on {})", owner.pid, owner.host)
+        let owner = listed.lease.as_ref().and_then(|lease| lease.owner.as_ref());
+        let doing = match (owner, &state.error) {
+            (Some(owner), _) => {
+                let stopped = if listed.is_stopped { ", stopped" } else { "" };
+                format!("{at} (process {} on {}{stopped})", owner.pid, owner.host)
             }
             (_, Some(error)) if state.suspended(now).is_none() => error.message.clone(),
             _ => match state

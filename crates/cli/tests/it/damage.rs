@@ -22,26 +22,33 @@ static DATABASE: LazyLock<Specimen> = LazyLock::new(|| make(AfterKill::Database)
     clippy::disallowed_methods,
     reason = "a fault is put into the file as it is"
 )]
-fn flip(sandbox: &Sandbox, sound: &[u8], at: usize) {
+fn flip(sandbox: &Sandbox, session: &str, sound: &[u8], at: usize) {
     let mut bytes = sound.to_vec();
     bytes[at] ^= 1;
-    std::fs::write(sandbox.home().join("segno.db"), bytes).unwrap();
+    std::fs::write(database(sandbox, session), bytes).unwrap();
+}
+
+/// The database of a session.
+fn database(sandbox: &Sandbox, session: &str) -> PathBuf {
+    let link = format!("names/{session}.session/journal.db");
+    sandbox.home().join(link)
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "a fault is put into the file as it is"
 )]
-fn read_database(sandbox: &Sandbox) -> Vec<u8> {
-    std::fs::read(sandbox.home().join("segno.db")).unwrap()
+fn read_database(sandbox: &Sandbox, session: &str) -> Vec<u8> {
+    std::fs::read(database(sandbox, session)).unwrap()
 }
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a fault is put into the file as it is"
+    reason = "a fault is put into the folder as it is"
 )]
-fn write_database(sandbox: &Sandbox, bytes: &[u8]) {
-    std::fs::write(sandbox.home().join("segno.db"), bytes).unwrap();
+fn remove_folder(link: &Path) {
+    let folder = std::fs::canonicalize(link).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 fn make(leaves: AfterKill) -> Specimen {
@@ -175,8 +182,9 @@ fn binary_never_accepts_a_replaced_file() {
 fn database_older_than_its_ack_markers_is_refused_by_name() {
     for specimen in [&*LOG, &*DATABASE] {
         let copy = StoreCopy::new();
-        let verdict = specimen.judge_binary(&copy, &Damage::OlderDatabase);
-        assert_no_answer_changed(&Damage::OlderDatabase, &verdict);
+        let damage = Damage::OlderDatabase(specimen.database());
+        let verdict = specimen.judge_binary(&copy, &damage);
+        assert_no_answer_changed(&damage, &verdict);
         assert!(verdict.found && !verdict.nothing_usable, "{verdict:?}");
         let refusal = &verdict.refused["resume"];
         assert!(refusal.contains("is an older copy"), "{refusal}");
@@ -185,7 +193,7 @@ fn database_older_than_its_ack_markers_is_refused_by_name() {
 
 #[test]
 fn database_without_its_wal_is_refused_by_name() {
-    let damage = Damage::Gone("segno.db-wal".into());
+    let damage = Damage::Gone(LOG.log());
     let verdict = LOG.judge_binary(&StoreCopy::new(), &damage);
     assert_no_answer_changed(&damage, &verdict);
     assert!(verdict.found && !verdict.nothing_usable, "{verdict:?}");
@@ -213,13 +221,13 @@ fn one_damaged_row() -> Sandbox {
     child.wait().unwrap();
     sandbox.write("go", "");
     sandbox.segno(&["sessions", "list"]).expect_success();
-    let sound = read_database(&sandbox);
+    let sound = read_database(&sandbox, "wounded");
     // The lease of the killed session names its owner. Unused bytes may hold earlier states of the
     // row, so this searches for the position where a flip makes a difference.
     let word = b"\"started\":";
     let positions = (0..sound.len()).filter(|at| sound[*at..].starts_with(word));
     let flip_is_reported = |at: &usize| {
-        flip(&sandbox, &sound, at + 1);
+        flip(&sandbox, "wounded", &sound, at + 1);
         let listed = sandbox.segno(&["sessions", "list"]).expect_success();
         listed.stdout.contains("damaged: ")
     };
@@ -295,11 +303,11 @@ fn session_lost_from_the_database_can_be_trashed_and_deleted() {
     sandbox
         .segno(&["run", "chain.yaml", "--name", "kept"])
         .expect_success();
-    let before = read_database(&sandbox);
     sandbox
         .segno(&["run", "chain.yaml", "--name", "lost", "--out", "apart"])
         .expect_success();
-    write_database(&sandbox, &before);
+    let folder = database(&sandbox, "lost");
+    remove_folder(folder.parent().unwrap());
     let listed = sandbox.segno(&["sessions", "list"]).expect_success().stdout;
     let damaged = listed.lines().find(|line| line.starts_with("damaged: "));
     let is_id = |word: &&str| word.trim_end_matches(':').len() == 26;
@@ -350,13 +358,13 @@ fn damaged_journal_does_not_hide_others_from_status() {
     child.kill().unwrap();
     child.wait().unwrap();
     sandbox.segno(&["sessions", "list"]).expect_success();
-    let sound = read_database(&sandbox);
+    let sound = read_database(&sandbox, "second");
     let answer = b"answer of steps/0";
     let at = sound
         .windows(answer.len())
         .rposition(|window| window == answer)
         .unwrap();
-    flip(&sandbox, &sound, at);
+    flip(&sandbox, "second", &sound, at);
     let output = sandbox.segno(&["status"]);
     assert!(output.stdout.contains("first"), "{output:?}");
     assert!(output.stdout.contains("damaged"), "{output:?}");

@@ -235,3 +235,33 @@ say doctor doctor
     assert_success(&sandbox, "verify");
     assert_success(&sandbox, "doctor");
 }
+
+#[test]
+fn limit_on_file_sizes_is_named() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(2, 0);
+    let mut command = Command::new("bash");
+    sandbox.set_env(&mut command);
+    command
+        .env("SEGNO", sandbox.binary())
+        .args(["-c", "ulimit -f 512; \"$SEGNO\" run chain.yaml"]);
+    let texts = ["files of 524288 bytes at most", "ulimit -f", "[F0102]"];
+    run_to_end(command).refused(12, &texts);
+    assert!(sandbox.calls().is_empty());
+    sandbox.segno(&["run", "chain.yaml"]).expect_success();
+}
+
+#[test]
+fn resumes_on_a_disk_that_stays_full_ask_nobody() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, "");
+    let scenario = FILL_MID_ANSWER.replace(
+        "cp calls.log",
+        "say again resume chain\nsay third resume chain\ncp calls.log",
+    );
+    run_on_small_disk(&sandbox, &scenario);
+    for name in ["again", "third"] {
+        assert_refused_for_space(&sandbox, name);
+    }
+    assert_nothing_lost(&sandbox);
+}

@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
-use segno_testkit::sandbox::{Sandbox, wait_for_output, wait_until};
+use segno_testkit::sandbox::{Sandbox, run_to_end, wait_for_output, wait_until};
 
 use crate::sandbox;
 
@@ -40,21 +40,17 @@ fn start_and_kill(sandbox: &Sandbox) {
     child.wait().unwrap();
 }
 
-/// A run that was stopped (SIGSTOP) in the middle of its second step and whose lease has expired
-/// since.
-fn start_and_stop_past_lease(sandbox: &Sandbox) -> Child {
-    sandbox.configure("[lease]\nttl_ms = 300\n");
+/// A run that is stopped (SIGSTOP) in the middle of its second step.
+fn start_and_stop(sandbox: &Sandbox) -> Child {
     sandbox.command_chain(3, WAITING);
     let stopped = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
     wait_until("the second step is in flight", || {
         sandbox.calls().len() == 2
     });
     signal(stopped.id(), Signal::STOP);
-    wait_until("the lease has run out", || {
-        let output = sandbox
-            .segno(&["sessions", "list", "--json"])
-            .expect_success();
-        output.json()[0]["status"] == "interrupted"
+    wait_until("it is stopped", || {
+        let shown = sandbox.segno(&["show", "one", "--json"]).expect_success();
+        shown.json()[0]["owner"]["stopped"] == true
     });
     stopped
 }
@@ -82,17 +78,7 @@ fn exactly_one_of_fifty_concurrent_resumes_runs() {
     assert_eq!(outputs.len(), 49);
     for output in outputs {
         let named = format!("process {} on ", winner.id());
-        output.refused(
-            21,
-            &[
-                "one",
-                &named,
-                "since",
-                "its lease ends at",
-                "[S0107]",
-                "hint:",
-            ],
-        );
+        output.refused(21, &["one", &named, "since", "[S0107]", "hint:"]);
     }
     assert!(ids.contains(&winner.id()));
     sandbox.write("go", "");
@@ -112,48 +98,93 @@ fn owner(sandbox: &Sandbox) -> Option<u32> {
     u32::try_from(shown[0]["owner"]["pid"].as_u64()?).ok()
 }
 
-#[test]
-fn stopped_run_is_killed_before_it_is_taken_over() {
-    let sandbox = sandbox();
-    let stopped = start_and_stop_past_lease(&sandbox);
-    assert!(agent_processes(&sandbox) > 0, "its agent still runs");
-    let new_owner = sandbox.start(&["resume", "one"]);
-    let ended = wait_for_output(stopped);
-    assert!(ended.crashed(), "{ended:?}");
+/// Waits until the second step was asked a second time, and lets the new owner finish.
+fn finish_after_takeover(sandbox: &Sandbox, new_owner: Child) {
     wait_until("the second step is asked again", || {
         sandbox.calls().len() == 3
     });
-    wait_until("only the taker's agent is left", || {
-        agent_processes(&sandbox) <= 2
+    wait_until("only the new owner's agent is left", || {
+        agent_processes(sandbox) <= 2
     });
     sandbox.write("go", "");
     wait_for_output(new_owner).expect_success();
-    wait_until("no agent is left", || agent_processes(&sandbox) == 0);
+    wait_until("no agent is left", || agent_processes(sandbox) == 0);
     assert_eq!(
         sandbox.calls(),
         ["steps/0", "steps/1", "steps/1", "steps/2"]
     );
 }
 
-/// A new owner that cannot see the old one (another container, another machine) cannot kill it
-/// either. Then only the run number separates the two.
+#[test]
+fn stopped_run_keeps_its_session_until_someone_takes_over() {
+    let sandbox = sandbox();
+    let stopped = start_and_stop(&sandbox);
+    let pid = format!("process {} on ", stopped.id());
+    let texts = [&pid, "is stopped", "[S0117]", "kill -CONT", "--take-over"];
+    sandbox.segno(&["resume", "one"]).refused(21, &texts);
+    let status = sandbox.segno(&["status"]).expect_success().stdout;
+    assert!(status.contains("stopped)"), "{status}");
+    assert!(agent_processes(&sandbox) > 0, "its agent still runs");
+    let new_owner = sandbox.start(&["resume", "one", "--take-over"]);
+    let ended = wait_for_output(stopped);
+    assert!(ended.crashed(), "{ended:?}");
+    finish_after_takeover(&sandbox, new_owner);
+}
+
+#[test]
+fn stopped_run_is_ended_where_the_settings_say_so() {
+    let sandbox = sandbox();
+    sandbox.configure("[lease]\nend_stopped = true\n");
+    let stopped = start_and_stop(&sandbox);
+    let new_owner = sandbox.start(&["resume", "one"]);
+    assert!(wait_for_output(stopped).crashed());
+    finish_after_takeover(&sandbox, new_owner);
+}
+
+#[test]
+fn stopped_run_continues_when_it_wakes_up() {
+    let sandbox = sandbox();
+    sandbox.configure("[lease]\nttl_ms = 100\n");
+    let stopped = start_and_stop(&sandbox);
+    sandbox.segno(&["resume", "one"]).refused(21, &["[S0117]"]);
+    signal(stopped.id(), Signal::CONT);
+    sandbox.write("go", "");
+    wait_for_output(stopped).expect_success();
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1", "steps/2"]);
+}
+
+/// A run with a wall clock that is two days ahead finds a session with a live run (P15).
+#[test]
+fn wrong_clock_takes_nothing_over() {
+    let sandbox = sandbox();
+    sandbox.command_chain(3, WAITING);
+    let running = sandbox.start(&["run", "chain.yaml", "--name", "one"]);
+    wait_until("the second step is in flight", || {
+        sandbox.calls().len() == 2
+    });
+    for words in [&["resume", "one"][..], &["doctor", "--recover"]] {
+        let mut ahead = std::process::Command::new("faketime");
+        sandbox.set_env(&mut ahead);
+        ahead.args(["-f", "+2d"]).arg(sandbox.binary()).args(words);
+        let output = run_to_end(ahead);
+        assert_eq!(sandbox.calls().len(), 2, "{output:?}");
+    }
+    let status = sandbox.segno(&["status", "--json"]).expect_success();
+    assert_eq!(status.json()[0]["status"], "running");
+    sandbox.write("go", "");
+    wait_for_output(running).expect_success();
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1", "steps/2"]);
+}
+
+/// Where two owners do not see each other's lock (another machine), only the run number separates
+/// them.
 #[test]
 fn stale_run_cannot_append() {
     let sandbox = sandbox();
-    let stopped = start_and_stop_past_lease(&sandbox);
-    // A separate process namespace hides the stopped run from the new owner.
-    let mut elsewhere = std::process::Command::new("unshare");
-    sandbox.set_env(&mut elsewhere);
-    elsewhere
-        .args(["--pid", "--fork", "--mount-proc"])
-        .arg(sandbox.binary())
-        .args(["resume", "one", "--json"]);
-    let new_owner = elsewhere
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    wait_until("the taker asks the second step again", || {
+    let stopped = start_and_stop(&sandbox);
+    std::fs::remove_file(sandbox.home().join("names/one.session/lock")).unwrap();
+    let new_owner = sandbox.start(&["resume", "one", "--json"]);
+    wait_until("the new owner asks the second step again", || {
         sandbox.calls().len() == 3
     });
     signal(stopped.id(), Signal::CONT);

@@ -20,7 +20,7 @@ use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Run};
 use segno_core::snapshot;
 use segno_core::state::{self, State};
-use segno_core::store::{Error as StoreError, Summary};
+use segno_core::store::{Error as StoreError, Filter, Summary};
 use segno_core::time::Timestamp;
 use segno_core::transcript::{Transcript, TranscriptInfo, Transcripts};
 use segno_engine::journal::Writer;
@@ -58,7 +58,13 @@ impl KnownConversations {
     pub async fn collect(env: &Env) -> Result<Self, StoreError> {
         let mut own = HashMap::new();
         // `sessions::list` reports damaged sessions; here they are skipped.
-        for summary in env.store.list().await?.into_iter().flatten() {
+        for summary in env
+            .store
+            .list(Filter::default())
+            .await?
+            .into_iter()
+            .flatten()
+        {
             let Ok(state) = history::load_state(env, summary.id).await else {
                 continue;
             };
@@ -285,7 +291,7 @@ impl Adoption<'_> {
         let about = transcript.info().clone();
         let attachments = self.copy(&about).await?;
         let lease = match lease::acquire(self.env, summary).await {
-            Err(lease::Error::Held { owner, .. }) => {
+            Err(lease::Error::Held { owner, .. } | lease::Error::HeldByStopped { owner, .. }) => {
                 let (pid, host) = (owner.pid, owner.host);
                 return left(format!("process {pid} on {host} is running its session"));
             }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use segno_core::id::Name;
 use segno_core::session::{Kind, Status};
+use segno_core::store::Filter;
 use segno_engine::observe::NoObserver;
-use segno_engine::{Env, history, lease};
+use segno_engine::{Env, history};
 
 use super::{Error, set_idle};
 use crate::listing;
@@ -55,7 +56,7 @@ pub enum Effect {
 pub async fn sweep(env: &Env, limits: Limits, effect: Effect) -> Result<Swept, Error> {
     let now = env.clock.now();
     let mut swept = Swept::default();
-    let (listed, _) = listing::list(env).await?;
+    let (listed, _) = listing::list(env, Filter::open()).await?;
     let open = |listed: &&listing::ListedSession| {
         let status = listed.status;
         let rests = status != Status::Running && !status.is_archived() && !status.is_final();
@@ -83,9 +84,8 @@ pub async fn sweep(env: &Env, limits: Limits, effect: Effect) -> Result<Swept, E
             let seen = state.head;
             match set_idle(env, summary, seen, status, BY, Arc::new(NoObserver)).await {
                 // Someone continued it, or is about to.
-                Ok(None) | Err(Error::Lease(lease::Error::Held { .. }) | Error::Ended(_)) => {
-                    continue;
-                }
+                Ok(None) | Err(Error::Ended(_)) => continue,
+                Err(Error::Lease(error)) if error.is_held() => continue,
                 rested => rested?,
             };
         }

@@ -8,7 +8,6 @@ use std::path::Path as FilePath;
 use segno_core::cli_agent::{self, Health, TranscriptCopy};
 use segno_core::digest::Digest;
 use segno_core::journal::ConversationOpened;
-use segno_core::lease::LeaseDecision;
 use segno_core::snapshot;
 use segno_core::state::NativeConversation;
 use segno_core::step::Path;
@@ -82,7 +81,7 @@ async fn record(
     // has no later events.
     let adopted = source.state.imported.as_ref();
     let lease = env.store.lease(summary.id).await?;
-    let at_rest = lease::verdict(env, &lease) != LeaseDecision::Held;
+    let at_rest = !lease::verdict(env, &lease).is_held();
     if at_rest && adopted.is_none() && summary.head.seq == manifest.journal.seq {
         return newest(env, summary, native).await;
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use segno_core::checkpoint::Manifest;
 use segno_core::id::Name;
 use segno_core::snapshot::{Change, ChangeKind, Progress, Restored};
-use segno_core::store::{Error as StoreError, Summary};
+use segno_core::store::{Error as StoreError, Filter, Summary};
 use segno_engine::workspace::{self, canonical_path};
 use segno_engine::{Env, lease};
 
@@ -57,18 +57,17 @@ impl Target {
         part: &ForkPoint,
         name: Option<Name>,
     ) -> Result<Self, Error> {
-        let taken = naming::session_names(env).await?;
         let like = || Name::sanitized(&format!("{}-fork", summary.name));
         let family = name.is_none().then(like);
         let wanted = name.unwrap_or_else(like);
-        if family.is_none() && taken.contains(&wanted) {
+        if family.is_none() && naming::is_taken(env, &wanted).await? {
             return Err(StoreError::NameTaken(wanted).into());
         }
         let place = Place::check(env, summary, part).await?;
-        let (is_numbered, wanted, taken, place) = (family.is_some(), &wanted, &taken, &place);
+        let (is_numbered, wanted, place) = (family.is_some(), &wanted, &place);
         let attempt = |number| async move {
             let name = wanted.numbered(number);
-            if taken.contains(&name) {
+            if naming::is_taken(env, &name).await? {
                 return Ok(None);
             }
             let (folder, manifest) = match place {
@@ -166,7 +165,13 @@ async fn check_folder_is_free(
             summary.name
         )));
     }
-    for other in env.store.list().await?.into_iter().flatten() {
+    for other in env
+        .store
+        .list(Filter::default())
+        .await?
+        .into_iter()
+        .flatten()
+    {
         if workspace::canonical(Path::new(&other.workspace)) == workspace::canonical(folder) {
             return Err(taken(format!(
                 "it is the workspace of session `{}`",

@@ -6,7 +6,7 @@ use std::path::Path as FilePath;
 use segno_core::cli_agent::{CliAgent, CliAgentKind};
 use segno_core::id::SessionId;
 use segno_core::journal::Suspension;
-use segno_core::lease::{LeaseDecision, Owner};
+use segno_core::lease::Owner;
 use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
 use segno_core::session::Status;
 use segno_core::snapshot::WorkspaceStatus;
@@ -117,7 +117,7 @@ pub async fn plan(env: &Env, summary: &Summary, options: &Options) -> Result<Pla
     let workflow = history::recorded_spec(env, summary.id, &state).await?;
     next_run::check_workspace_exists(summary, &workflow, &summary.workspace)?;
     let lease = env.store.lease(summary.id).await?;
-    let held = lease::verdict(env, &lease) == LeaseDecision::Held;
+    let held = lease::verdict(env, &lease).is_held();
     let workspace_status =
         workspace::workspace_status(env, FilePath::new(&summary.workspace), None).await;
     let kept = TranscriptCopies::Session(summary.id);

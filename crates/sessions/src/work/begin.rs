@@ -167,17 +167,16 @@ async fn choose_location(
         Goal::Plan => None,
         Goal::Work => Some(env.worktrees.inspect(request.folder.clone()).await?),
     };
-    let taken = naming::session_names(env).await?;
     let family = request
         .name
         .clone()
         .unwrap_or_else(|| default_name(issue, list));
     let numbered = request.name.is_none();
-    let (family, repository, taken) = (&family, &repository, &taken);
+    let (family, repository) = (&family, &repository);
     let attempt = |number| async move {
         let name = family.numbered(number);
         let found = match repository {
-            _ if taken.contains(&name) => Err(StoreError::NameTaken(name).into()),
+            _ if naming::is_taken(env, &name).await? => Err(StoreError::NameTaken(name).into()),
             None => Ok(Location {
                 folder: request.folder.clone(),
                 worktree: None,

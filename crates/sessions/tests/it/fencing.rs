@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use segno_core::error::{Diagnose, Kind};
 use segno_core::lease::Lease;
+use segno_core::store::Filter;
 use segno_engine::StopToken;
 use segno_sessions::start::start;
 use segno_testkit::journal::owner;
@@ -21,7 +22,13 @@ async fn stale_run_stops_and_appends_nothing() {
     let session = loop {
         tokio::task::yield_now().await;
         let count = harness.seen.entries.lock().unwrap().len();
-        if let Some(Ok(summary)) = harness.env.store.list().await.unwrap().pop()
+        if let Some(Ok(summary)) = harness
+            .env
+            .store
+            .list(Filter::default())
+            .await
+            .unwrap()
+            .pop()
             && count > 6
         {
             break summary.id;

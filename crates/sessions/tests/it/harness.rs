@@ -10,7 +10,7 @@ use segno_agents::{Script, Scripted};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Text};
 use segno_core::lease::{Liveness, Owner, Processes};
-use segno_core::store::Summary;
+use segno_core::store::{Filter, Summary};
 use segno_engine::{AgentDriver, Drivers, Env, Error, Observer, Outcome, StopToken, env};
 use segno_secrets::redact::Redactor;
 use segno_sessions::resume::{self, OnLimit, Options, resume};
@@ -88,6 +88,7 @@ pub(crate) fn harness(script: &str) -> Harness {
         drivers: Arc::new(ScriptedDrivers(clock.clone(), Arc::clone(&script))),
         redactor: Arc::new(Redactor::new([])),
         ttl: Duration::from_secs(30),
+        end_stopped_owners: false,
         version: "0",
     };
     Harness {
@@ -174,7 +175,7 @@ impl Harness {
 
     /// The only session.
     pub(crate) async fn summary(&self) -> Summary {
-        let mut all = self.env.store.list().await.unwrap();
+        let mut all = self.env.store.list(Filter::default()).await.unwrap();
         all.pop().unwrap().unwrap()
     }
 

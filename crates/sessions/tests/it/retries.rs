@@ -7,6 +7,7 @@ use segno_core::agent::ErrorKind;
 use segno_core::journal::Event;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::session::Status;
+use segno_core::store::Filter;
 use segno_core::time::Timestamp;
 use segno_engine::Error;
 use segno_testkit::clock::ManualClock;
@@ -72,7 +73,14 @@ async fn default_is_two_retries() {
         error.to_string(),
         "step steps/0 (agent `a`) failed after 3 attempts: gone"
     );
-    let state = harness.env.store.list().await.unwrap().remove(0).unwrap();
+    let state = harness
+        .env
+        .store
+        .list(Filter::default())
+        .await
+        .unwrap()
+        .remove(0)
+        .unwrap();
     assert_eq!(state.status, Status::Failed);
 }
 

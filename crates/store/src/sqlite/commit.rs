@@ -4,15 +4,17 @@
 //! was written concerns that write only, and after any other error the whole group is rolled back
 //! and each of its writes gets a transaction of its own.
 
+use std::path::{Path, PathBuf};
 use std::task::Waker;
 
 use rusqlite::Connection;
 use segno_core::fault::{Point, point};
+use segno_core::id::SessionId;
 use segno_core::store::{DiskSpace, Error};
 use tokio::sync::oneshot;
 
 use super::connection::{self, database_error, is_busy};
-use super::write::{Leases, Tx};
+use super::write::{CachedLease, Tx};
 use crate::ack_marker::{AckMarkers, AckWriter, MarkerChange};
 use crate::home::Home;
 
@@ -26,15 +28,6 @@ pub(super) struct Write {
     pub(super) alone: bool,
     pub(super) marker: MarkerChange,
     pub(super) job: Box<dyn Job>,
-}
-
-impl Write {
-    fn answer(&mut self, ack_writer: &mut AckWriter, commit: Result<DiskSpace, Error>) {
-        if let MarkerChange::Close(session) = self.marker {
-            ack_writer.close(session);
-        }
-        self.job.reply(commit);
-    }
 }
 
 /// What a write does, without the type of its result.
@@ -119,6 +112,7 @@ impl<T: Send, F: FnMut(&mut Tx<'_>) -> Result<T, Error> + Send> Job for Task<T, 
 /// read.
 pub(super) struct Committer {
     home: Home,
+    path: PathBuf,
     ack_writer: AckWriter,
     open: Option<Open>,
     /// Set when a commit failed in a way that leaves the state on the disk unknown. From then on,
@@ -128,7 +122,7 @@ pub(super) struct Committer {
 
 struct Open {
     connection: Connection,
-    leases: Leases,
+    lease: Option<CachedLease>,
 }
 
 pub(super) enum Begun<'c> {
@@ -138,10 +132,11 @@ pub(super) enum Begun<'c> {
 }
 
 impl Committer {
-    pub(super) fn new(home: Home, ack_markers: AckMarkers) -> Self {
+    pub(super) fn new(home: Home, session: SessionId, ack_markers: AckMarkers) -> Self {
         Self {
+            path: home.journal(session),
             home,
-            ack_writer: AckWriter::new(ack_markers),
+            ack_writer: AckWriter::new(ack_markers, session),
             open: None,
             broken: None,
         }
@@ -152,30 +147,30 @@ impl Committer {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
-        let database = self.home.database();
         let open = match &mut self.open {
             Some(open) => open,
             closed => closed.insert(Open {
-                connection: connection::open_writer(&database)?,
-                leases: Leases::default(),
+                connection: connection::open_writer(&self.path)?,
+                lease: None,
             }),
         };
         match execute(&open.connection, "BEGIN IMMEDIATE") {
             Ok(()) => Ok(Begun::Transaction(Transaction {
                 open,
                 home: &self.home,
+                path: &self.path,
                 ack_writer: &mut self.ack_writer,
                 broken: &mut self.broken,
             })),
-            Err(error) if is_busy(&error) => Ok(Begun::Busy(database_error(&database, &error))),
-            Err(error) => Err(database_error(&database, &error)),
+            Err(error) if is_busy(&error) => Ok(Begun::Busy(database_error(&self.path, &error))),
+            Err(error) => Err(database_error(&self.path, &error)),
         }
     }
 
     /// Answers writes for which no transaction could begin.
-    pub(super) fn refuse(&mut self, writes: impl IntoIterator<Item = Write>, error: &Error) {
+    pub(super) fn refuse(writes: impl IntoIterator<Item = Write>, error: &Error) {
         for mut write in writes {
-            write.answer(&mut self.ack_writer, Err(error.clone()));
+            write.job.reply(Err(error.clone()));
         }
     }
 }
@@ -184,6 +179,7 @@ impl Committer {
 pub(super) struct Transaction<'c> {
     open: &'c mut Open,
     home: &'c Home,
+    path: &'c Path,
     ack_writer: &'c mut AckWriter,
     broken: &'c mut Option<Error>,
 }
@@ -201,16 +197,16 @@ impl Transaction<'_> {
     /// Runs all writes, commits once, and answers them.
     pub(super) fn commit(mut self, group: &mut [Write]) -> Outcome {
         let shared = group.len() > 1;
-        let (mut is_written, mut heads) = (false, Vec::new());
+        let (mut is_written, mut newest) = (false, None);
         for write in group.iter_mut() {
             let ran = write.job.run(&mut Tx {
                 connection: &self.open.connection,
-                leases: &mut self.open.leases,
+                lease: &mut self.open.lease,
             });
             match ran {
                 Ran::Written => {
                     is_written = true;
-                    heads.extend(write.marker.head());
+                    newest = write.marker.head().or(newest);
                 }
                 Ran::Failed | Ran::DiskFull if shared => return Outcome::Retry,
                 // The write may contain an answer that cost money: use the reserve for it.
@@ -226,14 +222,14 @@ impl Transaction<'_> {
         if outcome.is_ok() {
             point(Point::JournalAfterCommit);
         } else {
-            heads.clear();
+            newest = None;
         }
         // No write waits for its marker: a marker that lags behind the database is still valid.
         for write in group {
-            write.answer(self.ack_writer, outcome.clone());
+            write.job.reply(outcome.clone());
         }
-        for (session, head) in heads {
-            self.ack_writer.write(session, head);
+        if let Some(head) = newest {
+            self.ack_writer.write(head);
         }
         point(Point::JournalAfterAckMarker);
         Outcome::Answered
@@ -244,7 +240,8 @@ impl Transaction<'_> {
         let Err(error) = execute(&self.open.connection, "COMMIT") else {
             return Ok(());
         };
-        let error = database_error(&self.home.database(), &error);
+        let error = database_error(self.path, &error);
+        let error = self.home.explain(error, self.path);
         if !matches!(error, Error::DiskFull { .. }) {
             // A failed sync may have dropped the data, and a second one would succeed without it.
             // So it is not retried.

@@ -13,26 +13,106 @@ const OLDEST: i32 = 3_051_003;
 /// How long a writer waits for a writer of another process.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Opens a database and creates it if it is missing.
-pub(super) fn open(path: &Path) -> Result<Connection, Error> {
-    open_as(path, OpenFlags::SQLITE_OPEN_CREATE)
+/// Opens a connection that only reads. The database must exist; an empty one is `None`, because its
+/// creation is not committed.
+///
+/// A home that cannot be written is read without locks and without SQLite's own files: nobody else
+/// can write to it either.
+pub(super) fn open_reader(path: &Path, patience: Duration) -> Result<Option<Connection>, Error> {
+    let to_error = |error: rusqlite::Error| database_error(path, &error);
+    let connection = open_as(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(patience).map_err(to_error)?;
+    let opened = super::schema::format(&connection, path);
+    let (connection, format) = match opened {
+        Err(Error::Unavailable { .. }) if is_unwritable(path) => {
+            let connection = open_immutable(path)?;
+            let format = super::schema::format(&connection, path)?;
+            (connection, format)
+        }
+        other => (connection, other?),
+    };
+    if format == 0 {
+        return Ok(None);
+    }
+    super::schema::verify(&connection, path)?;
+    connection
+        .execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0")
+        .map_err(to_error)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(Some(connection))
 }
 
-/// Opens another connection, which does not wait for writers of other processes: its user does, and
-/// not inside SQLite. Fails if the database is gone by now, instead of creating it.
+/// Opens a connection that writes, and makes every commit durable. It does not wait for writers of
+/// other processes: its user does, and not inside SQLite. Fails if the database does not exist.
 pub(super) fn open_writer(path: &Path) -> Result<Connection, Error> {
-    let connection = open_as(path, OpenFlags::empty())?;
+    let connection = open_as(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // Before any setting is changed: a database of another program is left as it is.
+    super::schema::format(&connection, path)?;
+    configure(&connection, path)?;
     connection
         .busy_timeout(Duration::ZERO)
         .map_err(|error| database_error(path, &error))?;
     Ok(connection)
 }
 
+/// Opens the one database of version 0.1.0.
+pub(super) fn open_shared(path: &Path) -> Result<Connection, Error> {
+    let connection = open_as(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection
+        .busy_timeout(Duration::from_secs(2))
+        .map_err(|error| database_error(path, &error))?;
+    Ok(connection)
+}
+
+/// Keeps every other process away from a database, and puts all of it into one file.
+pub(super) fn make_exclusive(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let mode = connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0));
+    let mode: String = match mode {
+        Err(error) if is_busy(&error) => "wal".into(),
+        other => other.map_err(|error| database_error(path, &error))?,
+    };
+    if mode != "delete" {
+        return Err(Error::Unavailable {
+            place: format!("the database {}", path.display()),
+            reason:
+                "a process of an earlier version of Segno still uses it; end that process first"
+                    .into(),
+        });
+    }
+    connection
+        .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
+        .map_err(|error| database_error(path, &error))
+}
+
+/// Whether this process may not create files beside the database.
+fn is_unwritable(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(path);
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err()
+}
+
+fn open_immutable(path: &Path) -> Result<Connection, Error> {
+    use std::fmt::Write;
+    let mut address = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                address.push(char::from(*byte));
+            }
+            other => {
+                let _ = write!(address, "%{other:02x}");
+            }
+        }
+    }
+    address.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    open_as(Path::new(&address), flags)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the implementation that the lint points to"
 )]
-fn open_as(path: &Path, more: OpenFlags) -> Result<Connection, Error> {
+fn open_as(path: &Path, mode: OpenFlags) -> Result<Connection, Error> {
     let found = rusqlite::version_number();
     if found < OLDEST {
         let reason = format!(
@@ -44,19 +124,8 @@ fn open_as(path: &Path, more: OpenFlags) -> Result<Connection, Error> {
             reason,
         });
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW
-        | more;
-    let connection =
-        Connection::open_with_flags(path, flags).map_err(|error| database_error(path, &error))?;
-    connection
-        .busy_timeout(BUSY_TIMEOUT)
-        .map_err(|error| database_error(path, &error))?;
-    // Before any setting is changed: a database of another program is left as it is.
-    super::schema::check_ours(&connection, path)?;
-    configure(&connection, path)?;
-    Ok(connection)
+    let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Connection::open_with_flags(path, flags).map_err(|error| database_error(path, &error))
 }
 
 fn configure(connection: &Connection, path: &Path) -> Result<(), Error> {
@@ -100,12 +169,6 @@ fn retried<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Res
         }
     }
     attempt()
-}
-
-pub(super) fn set_read_only(connection: &Connection, path: &Path) -> Result<(), Error> {
-    connection
-        .execute_batch("PRAGMA query_only = ON")
-        .map_err(|error| database_error(path, &error))
 }
 
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {

@@ -1,172 +1,199 @@
-//! Finds damage that reading one session does not show: in SQLite's own structure, in rows without
-//! a session, in caches, acknowledgement markers and files.
+//! Finds damage that reading one session does not show: in SQLite's own structure, in caches, ack
+//! markers, names, the trash, and in files that do not belong here.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
-use rusqlite::params;
+use rusqlite::Connection;
 use segno_core::id::SessionId;
-use segno_core::store::{Error, Finding, Severity};
+use segno_core::store::{Error, Filter, Finding, Severity};
 
 use super::connection::classify;
 use super::read::{Reader, message};
+use super::{Sqlite, trash_mark};
 use crate::ack_marker::AckMarker;
 use crate::home::Home;
 
-pub(super) fn database(reader: &Reader<'_>) -> Result<Vec<Finding>, Error> {
-    let mut findings = structure(reader)?;
-    let sessions = ids(reader, "SELECT id FROM session")?;
-    for (table, column) in [
-        ("lease", "session_id"),
-        ("journal", "session_id"),
-        ("folded", "session_id"),
-        ("inbox", "session_id"),
-    ] {
-        for id in ids(reader, &format!("SELECT DISTINCT {column} FROM {table}"))? {
-            if !sessions.contains(&id) {
-                findings.push(damage(
-                    &id,
-                    format!("table {table}"),
-                    "has rows of a session that does not exist".into(),
+pub(super) fn sessions(store: &Sqlite) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (folders, others) = folders(&store.home);
+    let (marked, unknown_markers) = store.ack_markers.list();
+    let mut all: BTreeSet<SessionId> = folders.iter().copied().collect();
+    all.extend(&marked);
+    for session in all {
+        let found = session_findings(store, session, marked.contains(&session));
+        findings.extend(found);
+    }
+    let (trashed, unknown_marks) = trash_mark::list(&store.home);
+    for session in trashed {
+        if let Err(error) = trash_mark::read(&store.home, session) {
+            findings.push(damage(Some(session), "the trash", &error));
+        }
+    }
+    let unknown_names = names(store, &mut findings);
+    for unknown in [others, unknown_markers, unknown_marks, unknown_names].concat() {
+        findings.push(stray(&unknown));
+    }
+    findings
+}
+
+/// The sessions that have a folder, and what else is among the folders.
+fn folders(home: &Home) -> (Vec<SessionId>, Vec<PathBuf>) {
+    let (mut sessions, mut others) = (Vec::new(), Vec::new());
+    for path in home.disk().list(&home.sessions()).unwrap_or_default() {
+        let name = path.file_name().and_then(|name| name.to_str());
+        match name.and_then(|name| name.parse().ok()) {
+            Some(session) if home.session_folder(session) == path => sessions.push(session),
+            _ if name == Some(".migrating") => {}
+            _ => others.push(path),
+        }
+    }
+    (sessions, others)
+}
+
+fn session_findings(store: &Sqlite, session: SessionId, is_marked: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let marker = store.ack_markers.read(session);
+    match store.database(session) {
+        Err(Error::NoSession(_)) => match marker {
+            AckMarker::Unreadable => {}
+            _ => findings.push(notice(
+                Some(session),
+                store.home.session_folder(session).display().to_string(),
+                "belongs to a session that was never finished creating; it can be removed",
+            )),
+        },
+        Err(error) => findings.push(damage(Some(session), "its database", &error)),
+        Ok(database) => {
+            let connection = database.reader();
+            findings.extend(structure(session, &connection));
+            let reader = Reader {
+                session,
+                connection: &connection,
+                ack_markers: &store.ack_markers,
+                lost: std::cell::Cell::default(),
+            };
+            findings.extend(caches(&reader));
+            // Rows that cannot be read are reported by whoever reads the journal.
+            if !is_marked {
+                let object = "its marker in heads/".to_owned();
+                findings.push(notice(
+                    Some(session),
+                    object,
+                    "is missing; the next run rewrites it",
                 ));
             }
         }
     }
-    caches(reader, &mut findings)?;
-    markers(reader, &sessions, &mut findings);
-    Ok(findings)
+    if marker == AckMarker::Unreadable {
+        let problem = "cannot be read; the next run rewrites it";
+        findings.push(damage(Some(session), "its marker in heads/", &problem));
+    }
+    findings
 }
 
-fn damage(session: &str, object: String, problem: String) -> Finding {
+fn structure(session: SessionId, connection: &Connection) -> Vec<Finding> {
+    let check = || -> rusqlite::Result<Vec<String>> {
+        let mut statement = connection.prepare("PRAGMA integrity_check(20)")?;
+        let lines = statement.query_map([], |row| row.get(0))?;
+        lines.collect()
+    };
+    match check() {
+        Ok(lines) => lines
+            .iter()
+            .filter(|line| *line != "ok")
+            .map(|line| damage(Some(session), "its database", line))
+            .collect(),
+        Err(error) => vec![damage(Some(session), "its database", &error)],
+    }
+}
+
+fn caches(reader: &Reader<'_>) -> Vec<Finding> {
+    let session = Some(reader.session);
+    let mut findings = Vec::new();
+    let count = |query: &str| -> rusqlite::Result<i64> {
+        reader.connection.query_row(query, [], |row| row.get(0))
+    };
+    if count("SELECT count(*) FROM folded").is_ok_and(|count| count > 0)
+        && reader.folded().is_none()
+    {
+        let problem = "does not match its checksum; it is only a cache and is not used";
+        findings.push(damage(session, "its folded state", &problem));
+    }
+    match damaged_messages(reader) {
+        Ok(0) => {}
+        Ok(_) => {
+            let problem = "has a message that does not match its checksum";
+            findings.push(damage(session, "its inbox", &problem));
+        }
+        Err(error) => findings.push(damage(session, "its inbox", &error)),
+    }
+    findings
+}
+
+fn damaged_messages(reader: &Reader<'_>) -> Result<usize, Error> {
+    let object = || format!("the inbox of session {}", reader.session);
+    let to_error = |error: rusqlite::Error| classify(object(), &error);
+    let mut statement = reader
+        .connection
+        .prepare("SELECT id, at, body, row_check FROM inbox")
+        .map_err(to_error)?;
+    let mut rows = statement.query([]).map_err(to_error)?;
+    let mut damaged = 0;
+    while let Some(row) = rows.next().map_err(to_error)? {
+        let is_intact = message(reader.session, row).map_err(to_error)?.is_some();
+        damaged += usize::from(!is_intact);
+    }
+    Ok(damaged)
+}
+
+/// Compares the links with the names of the sessions. Returns what is no link.
+fn names(store: &Sqlite, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
+    let (links, others) = store.names.list();
+    for summary in store.list_now(&Filter::default()).into_iter().flatten() {
+        let link = links.iter().find(|(name, _)| *name == summary.name);
+        if link.is_none_or(|(_, holder)| *holder != summary.id) {
+            let object = format!("its name `{}`", summary.name);
+            let problem = "does not lead to it; `segno doctor --repair` mends that";
+            findings.push(damage(Some(summary.id), &object, &problem));
+        }
+    }
+    others
+}
+
+fn damage(
+    session: Option<SessionId>,
+    object: &str,
+    problem: &(impl std::fmt::Display + ?Sized),
+) -> Finding {
     Finding {
-        session: session.parse().ok(),
-        object,
-        problem,
+        session,
+        object: object.to_owned(),
+        problem: problem.to_string(),
         severity: Severity::Damage,
     }
 }
 
-fn structure(reader: &Reader<'_>) -> Result<Vec<Finding>, Error> {
-    let to_error = |error: rusqlite::Error| classify("the database".into(), &error);
-    let mut statement = reader
-        .connection
-        .prepare("PRAGMA integrity_check(20)")
-        .map_err(to_error)?;
-    let lines = statement
-        .query_map([], |row| row.get::<_, String>(0))
-        .map_err(to_error)?;
-    let mut findings = Vec::new();
-    for line in lines {
-        match line {
-            Ok(line) if line == "ok" => {}
-            Ok(line) => findings.push(damage("", "the database".into(), line)),
-            Err(error) => findings.push(damage("", "the database".into(), error.to_string())),
-        }
+fn notice(session: Option<SessionId>, object: String, problem: &str) -> Finding {
+    Finding {
+        session,
+        object,
+        problem: problem.to_owned(),
+        severity: Severity::Notice,
     }
-    Ok(findings)
 }
 
-fn ids(reader: &Reader<'_>, query: &str) -> Result<BTreeSet<String>, Error> {
-    let to_error = |error: rusqlite::Error| classify("the database".into(), &error);
-    let mut statement = reader.connection.prepare(query).map_err(to_error)?;
-    let rows = statement
-        .query_map([], |row| row.get::<_, String>(0))
-        .map_err(to_error)?;
-    rows.map(|row| row.map_err(to_error)).collect()
-}
-
-fn caches(reader: &Reader<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let to_error = |error: rusqlite::Error| classify("the database".into(), &error);
-    for id in ids(reader, "SELECT session_id FROM folded")? {
-        if let Ok(session) = id.parse::<SessionId>()
-            && reader.folded(session).is_none()
-        {
-            findings.push(damage(
-                &id,
-                "its folded state".into(),
-                "does not match its checksum; it is only a cache and is not used".into(),
-            ));
-        }
-    }
-    for discarded in reader.discarded()? {
-        if let Err(error) = discarded {
-            findings.push(damage("", "the trash".into(), error.to_string()));
-        }
-    }
-    let mut statement = reader
-        .connection
-        .prepare("SELECT id, at, body, row_check, session_id FROM inbox")
-        .map_err(to_error)?;
-    let mut rows = statement.query(params![]).map_err(to_error)?;
-    while let Some(row) = rows.next().map_err(to_error)? {
-        let id: String = row.get(4).map_err(to_error)?;
-        let sound = match id.parse() {
-            Ok(session) => message(session, row).map_err(to_error)?.is_some(),
-            Err(_) => false,
-        };
-        if !sound {
-            findings.push(damage(
-                &id,
-                "its inbox".into(),
-                "has a message that does not match its checksum".into(),
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn markers(reader: &Reader<'_>, sessions: &BTreeSet<String>, findings: &mut Vec<Finding>) {
-    let (marked, unknown_files) = reader.ack_markers.list();
-    for session in &marked {
-        let id = session.to_string();
-        match reader.ack_markers.read(*session) {
-            AckMarker::Unreadable => findings.push(damage(
-                &id,
-                "its marker in heads/".into(),
-                "cannot be read; the next run rewrites it".into(),
-            )),
-            AckMarker::Acknowledged(_) if !sessions.contains(&id) => {
-                findings.push(damage(
-                    &id,
-                    "the database".into(),
-                    "has lost this session or is an older copy".into(),
-                ));
-            }
-            _ => {}
-        }
-    }
-    for id in sessions {
-        if id
-            .parse()
-            .is_ok_and(|session: SessionId| !marked.contains(&session))
-        {
-            findings.push(Finding {
-                severity: Severity::Notice,
-                ..damage(
-                    id,
-                    "its marker in heads/".into(),
-                    "is missing; the next run rewrites it".into(),
-                )
-            });
-        }
-    }
-    for unknown_file in unknown_files {
-        findings.push(Finding {
-            severity: Severity::Notice,
-            ..damage(
-                "",
-                unknown_file.display().to_string(),
-                "does not belong here".into(),
-            )
-        });
-    }
+fn stray(path: &std::path::Path) -> Finding {
+    notice(None, path.display().to_string(), "does not belong here")
 }
 
 /// Files in the home folder that Segno did not put there.
-pub(super) fn folder(home: &Home) -> Vec<Finding> {
+pub(super) fn home(home: &Home) -> Vec<Finding> {
     const OURS: &[&str] = &[
-        "segno.db",
-        "segno.db-wal",
-        "segno.db-shm",
+        "sessions",
+        "names",
+        "trash",
+        "index",
         "blobs",
         "heads",
         "backups",
@@ -182,28 +209,13 @@ pub(super) fn folder(home: &Home) -> Vec<Finding> {
     ];
     let entries = home.disk().list(home.root()).unwrap_or_default();
     let unknown = entries.into_iter().filter(|entry| {
-        entry
-            .file_name()
-            .and_then(|name| name.to_str())
-            .is_none_or(|name| !OURS.contains(&name))
+        let name = entry.file_name().and_then(|name| name.to_str());
+        name.is_none_or(|name| !OURS.contains(&name))
     });
-    let reserve = (!home.has_reserve()).then(|| Finding {
-        severity: Severity::Notice,
-        ..damage(
-            "",
-            "the reserve".into(),
-            "is not allocated: the disk is or was full".into(),
-        )
-    });
-    unknown
-        .map(|entry| Finding {
-            severity: Severity::Notice,
-            ..damage(
-                "",
-                entry.display().to_string(),
-                "does not belong here".into(),
-            )
-        })
-        .chain(reserve)
-        .collect()
+    let mut findings: Vec<_> = unknown.map(|entry| stray(&entry)).collect();
+    if !home.has_reserve() {
+        let problem = "is not allocated: the disk is or was full";
+        findings.push(notice(None, "the reserve".into(), problem));
+    }
+    findings
 }

@@ -1,17 +1,27 @@
-//! Sessions in an SQLite database, for one machine and any number of processes on it.
+//! Sessions in SQLite databases, one for each, for one machine and any number of processes on it.
 //!
-//! One connection per process writes: the caller that gets it commits all queued batches in one
-//! transaction ([`writer`]). The first write opens it. Correctness comes from the transaction, not
-//! from there being one process: run and head are compared inside it (P3). Readers have a connection
-//! of their own and never wait.
+//! A session is its own fault domain: no session waits for another's lock, and damage or a stopped
+//! process concerns one session. One connection per process writes to a session's database: the
+//! caller that gets it commits all queued batches in one transaction ([`writer`]). Correctness comes
+//! from the transaction, not from there being one process: run and head are compared inside it (P3).
+//! Readers have a connection of their own and never wait.
+//!
+//! Whether a run is alive is told by the lock that its process holds ([`owner_lock`]). Lists come
+//! from an index that may lag and may be deleted ([`index`]).
 
 mod commit;
 mod connection;
 mod examine;
+mod index;
+mod lifecycle;
+mod migrate;
+mod names;
+mod owner_lock;
 mod read;
 mod row;
 mod schema;
-mod trash;
+mod session_db;
+mod trash_mark;
 mod write;
 mod writer;
 
@@ -21,7 +31,6 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
@@ -32,16 +41,23 @@ use segno_core::ports::{Access, Clock};
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::store::{
-    Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Finding, Inbox,
-    InboxMessage, Journal, Leases, NewSession, Reply, Sessions, Swept, Trash, TrashedSession,
+    Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Filter, Finding, Inbox,
+    InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept, Trash,
+    TrashedSession,
 };
 use segno_core::time::Timestamp;
 
 use crate::ack_marker::{AckMarker, AckMarkers, MarkerChange};
 use crate::blobs::BlobFolder;
 use crate::checkpoint_files::CheckpointFiles;
-use crate::home::{self, Home};
-use writer::Writer;
+use crate::home::{Home, io_error};
+use commit::Answer;
+use index::Index;
+use names::Names;
+use owner_lock::{Attempt, OwnerLocks};
+use read::Reader;
+use session_db::{SessionDb, SessionDbs};
+use write::Tx;
 
 /// With less free space than this, no database can be opened.
 const MIN_FREE: usize = 256 * 1024;
@@ -49,91 +65,197 @@ const MIN_FREE: usize = 256 * 1024;
 /// The longest write-ahead log that is copied before SQLite discards it.
 const MAX_SAVED_LOG: u64 = 256 * 1024 * 1024;
 
+/// How long a list waits for a database that another process is recovering.
+const LIST_PATIENCE: Duration = Duration::from_millis(250);
+
 /// A store in a home folder.
 pub struct Sqlite {
     home: Home,
     clock: Arc<dyn Clock>,
-    reader: Mutex<Connection>,
-    writer: Writer,
+    databases: SessionDbs,
+    locks: Arc<OwnerLocks>,
+    names: Names,
+    index: Index,
     blobs: BlobFolder,
     checkpoint_files: CheckpointFiles,
     ack_markers: AckMarkers,
-    /// The last field, so that it is dropped after the database is closed.
-    restore_reserve: Option<RestoreReserve>,
+    /// The last field, so that it is dropped after the databases are closed.
+    restore_reserve: Mutex<Option<RestoreReserve>>,
 }
 
 impl Sqlite {
     /// Opens the store of `home`, and migrates an older one first.
     pub fn open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let opened = Self::try_open(home.clone(), Arc::clone(&clock));
-        // Even reading needs some disk space, for SQLite's index of its log.
-        let is_low = home.free() < MIN_FREE;
-        match opened {
-            Err(Error::DiskFull { .. } | Error::Unavailable { .. })
-                if is_low && home.use_reserve() =>
-            {
-                let mut opened = Self::try_open(home.clone(), clock)?;
-                opened.restore_reserve = Some(RestoreReserve(home));
-                Ok(opened)
-            }
-            Err(Error::Unavailable { place, .. }) if is_low => Err(Error::DiskFull { place }),
-            other => other,
-        }
-    }
-
-    fn try_open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let path = home.database();
         let ack_markers = AckMarkers::new(&home);
-        create_database_file(&home, &ack_markers)?;
-        let mut reading = connection::open(&path)?;
-        schema::prepare(&mut reading, &home)?;
-        home.fill_reserve();
-        connection::set_read_only(&reading, &path)?;
-        Ok(Self {
-            writer: Writer::new(home.clone(), ack_markers.clone(), Arc::clone(&clock)),
-            reader: Mutex::new(reading),
+        let locks = Arc::new(OwnerLocks::new(home.clone()));
+        let store = Self {
+            databases: SessionDbs::new(
+                home.clone(),
+                ack_markers.clone(),
+                Arc::clone(&clock),
+                Arc::clone(&locks),
+            ),
+            locks,
+            names: Names::new(&home),
+            index: Index::new(home.clone()),
             blobs: BlobFolder::new(&home, Arc::clone(&clock)),
             checkpoint_files: CheckpointFiles::new(&home),
             ack_markers,
             clock,
             home,
-            restore_reserve: None,
-        })
+            restore_reserve: Mutex::default(),
+        };
+        migrate::run(&store.home)?;
+        store.link_names()?;
+        store.home.fill_reserve();
+        Ok(store)
     }
 
     pub fn home(&self) -> &Home {
         &self.home
     }
 
+    /// Gives every session its name again, after someone removed the folder of names.
+    fn link_names(&self) -> Result<(), Error> {
+        if self.names.is_complete() {
+            return Ok(());
+        }
+        let failed = |error: io::Error| io_error(&self.home.names(), &error);
+        for summary in self.list_now(&Filter::default()).into_iter().flatten() {
+            // Of two sessions with one name, the newer one gets it.
+            self.names
+                .reserve(&summary.name, summary.id)
+                .map_err(failed)?;
+        }
+        match self.names.set_complete() {
+            // A home that cannot be written has its sessions, too.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+            other => other.map_err(failed),
+        }
+    }
+
+    /// Opens a session's database.
+    fn database(&self, session: SessionId) -> Result<Arc<SessionDb>, Error> {
+        let opened = self.with_room(|| self.databases.get(session))?;
+        opened.ok_or_else(|| self.missing(session))
+    }
+
+    /// Opens something on a disk that may be full: even reading needs some space, for SQLite's index
+    /// of its log. Uses the reserve for that, until this store is closed.
+    fn with_room<T>(&self, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+        let opened = open();
+        if !matches!(
+            opened,
+            Err(Error::DiskFull { .. } | Error::Unavailable { .. })
+        ) || self.home.free() >= MIN_FREE
+        {
+            return opened;
+        }
+        let opened = if self.home.use_reserve() {
+            let restore = RestoreReserve(self.home.clone());
+            let kept = self.restore_reserve.lock();
+            *kept.unwrap_or_else(PoisonError::into_inner) = Some(restore);
+            open()
+        } else {
+            opened
+        };
+        match opened {
+            Err(Error::Unavailable { place, .. }) => Err(Error::DiskFull { place }),
+            opened => opened,
+        }
+    }
+
+    /// The error for a session without a database: it does not exist, or it was lost.
+    fn missing(&self, session: SessionId) -> Error {
+        match self.ack_markers.read(session) {
+            AckMarker::Acknowledged(head) => read::lost_events(session, head, Seq(0)),
+            AckMarker::Absent | AckMarker::Unreadable => Error::NoSession(session),
+        }
+    }
+
     fn read<T>(
         &self,
-        query: impl FnOnce(&read::Reader<'_>) -> Result<T, Error>,
+        session: SessionId,
+        query: impl FnOnce(&Reader<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = read::Reader {
+        let database = self.database(session)?;
+        let connection = database.reader();
+        let reader = Reader {
+            session,
             connection: &connection,
             ack_markers: &self.ack_markers,
-            now: self.clock.now(),
             lost: Cell::new(false),
         };
         let answer = query(&reader);
         if reader.lost.get() {
-            self.save_log();
+            self.save_log(session);
         }
         answer
     }
 
+    /// Reads a session without keeping its database open.
+    fn read_once(&self, session: SessionId) -> Result<Summary, Error> {
+        let path = self.home.journal(session);
+        if std::fs::symlink_metadata(&path).is_err() {
+            return Err(self.missing(session));
+        }
+        let connection = self.with_room(|| connection::open_reader(&path, LIST_PATIENCE))?;
+        let connection = connection.ok_or_else(|| self.missing(session))?;
+        let reader = Reader {
+            session,
+            connection: &connection,
+            ack_markers: &self.ack_markers,
+            lost: Cell::new(false),
+        };
+        let summary = reader.summary();
+        if reader.lost.get() {
+            self.save_log(session);
+        }
+        summary
+    }
+
+    fn list_now(&self, filter: &Filter) -> Vec<Result<Summary, Error>> {
+        let (trashed, _) = trash_mark::list(&self.home);
+        let read = |session| self.read_once(session);
+        self.index.list(filter, &trashed, self.clock.now(), &read)
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        session: SessionId,
+        marker: MarkerChange,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<T> {
+        let database = self.database(session)?;
+        database.writer.write(marker, work).await
+    }
+
+    fn lease_now(&self, session: SessionId) -> Result<Lease, Error> {
+        let row = self.read(session, |reader| reader.lease_row())?;
+        Ok(row.lease(self.clock.now(), self.locks.state(session)))
+    }
+
     /// Copies the write-ahead log before SQLite discards it: it may still contain what SQLite could
     /// not read.
-    fn save_log(&self) {
+    fn save_log(&self, session: SessionId) {
         let disk = self.home.disk();
-        let log = self.home.root().join("segno.db-wal");
+        let log = self.home.session_folder(session).join("journal.db-wal");
         if let Ok(bytes) = disk.read(&log, MAX_SAVED_LOG)
             && !bytes.is_empty()
         {
             let name = format!("lost-{}.wal", Digest::of(&bytes).short());
             let _ = disk.create(&self.home.backups().join(name), &bytes, Access::Private);
         }
+    }
+
+    fn try_lock(&self, session: SessionId) -> Result<Attempt, Error> {
+        self.locks.try_lock(session).map_err(|error| {
+            if error.kind() == io::ErrorKind::NotFound {
+                self.missing(session)
+            } else {
+                io_error(&self.locks.path(session), &error)
+            }
+        })
     }
 }
 
@@ -146,147 +268,106 @@ impl Drop for RestoreReserve {
     }
 }
 
-/// Creates the database's file if there is none, private from the start: SQLite would apply the
-/// user's umask, and give its log the mode of the database. If there were sessions before, a
-/// missing database is damage, and a new one would hide that.
-fn create_database_file(home: &Home, ack_markers: &AckMarkers) -> Result<(), Error> {
-    let path = home.database();
-    let is_empty = || std::fs::metadata(&path).map_or(true, |metadata| metadata.len() == 0);
-    if !is_empty() {
-        return Ok(());
-    }
-    // In this order: a marker is written after the database.
-    let (marked, _) = ack_markers.list();
-    if is_empty() && !marked.is_empty() {
-        return Err(Error::Damaged {
-            object: format!("the database {}", path.display()),
-            reason: format!(
-                "it is missing, and heads/ has markers of {} in it; restore it from a backup, or move {} away to start empty",
-                if marked.len() == 1 {
-                    "1 session".to_owned()
-                } else {
-                    format!("{} sessions", marked.len())
-                },
-                home.root().display()
-            ),
-        });
-    }
-    match home.disk().create(&path, &[], Access::Private) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(home::io_error(&path, &error))
-        }
-        _ => Ok(()),
-    }
-}
-
 impl Sessions for Sqlite {
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {
         Box::pin(async move {
             // No new session is started with the reserve, which is meant for running ones.
             if self.home.disk_space() == DiskSpace::ReserveOnly {
-                let place = self.home.root().display().to_string();
-                return Err(Error::DiskFull { place });
+                return Err(self.home.no_reserve());
             }
             point(Point::SessionBeforeCreate);
-            let (now, id, head) = (self.clock.now(), new.id, new.batch.head());
-            let made = self
-                .writer
-                .write(MarkerChange::Write(id, head), move |tx| {
-                    write::create(tx, &new, now)
-                })
-                .await;
+            let created = self.create_now(new).await;
             point(Point::SessionAfterCreate);
-            made.map(|(lease, _)| lease)
+            created
         })
     }
 
     fn summary(&self, session: SessionId) -> Reply<'_, Summary> {
-        Box::pin(async move { self.read(|reader| reader.summary(session)) })
+        Box::pin(async move { self.read(session, |reader| reader.summary()) })
     }
 
-    fn list(&self) -> Reply<'_, Vec<Result<Summary, Error>>> {
-        Box::pin(async move { self.read(|reader: &read::Reader<'_>| reader.list()) })
+    fn find_named(&self, name: Name) -> Reply<'_, Option<SessionId>> {
+        Box::pin(async move {
+            let holder = self.names.holder(&name);
+            Ok(holder.filter(|session| self.uses_name(*session, &name)))
+        })
+    }
+
+    fn list(&self, filter: Filter) -> Reply<'_, Vec<Result<Summary, Error>>> {
+        Box::pin(async move { Ok(self.list_now(&filter)) })
     }
 }
 
 impl Trash for Sqlite {
     fn discard(&self, session: SessionId, seen: Option<Lease>) -> Reply<'_, ()> {
-        Box::pin(async move {
-            let marked = matches!(self.ack_markers.read(session), AckMarker::Acknowledged(_));
-            let now = self.clock.now();
-            self.writer
-                .write(MarkerChange::Unchanged, move |tx| {
-                    trash::discard(tx, session, seen.as_ref(), marked, now)
-                })
-                .await?;
-            Ok(())
-        })
+        Box::pin(self.discard_now(session, seen))
     }
 
     fn list_trash(&self) -> Reply<'_, Vec<Result<TrashedSession, Error>>> {
-        Box::pin(async move { self.read(|reader: &read::Reader<'_>| reader.discarded()) })
+        Box::pin(async move {
+            let (sessions, _) = trash_mark::list(&self.home);
+            let mut all: Vec<_> = sessions
+                .into_iter()
+                .map(|session| trash_mark::read(&self.home, session))
+                .collect();
+            all.sort_by_key(|trashed| {
+                let newest = trashed
+                    .as_ref()
+                    .ok()
+                    .map(|trashed| (trashed.at, trashed.session));
+                std::cmp::Reverse(newest)
+            });
+            Ok(all)
+        })
     }
 
     fn restore(&self, session: SessionId, name: Option<Name>) -> Reply<'_, ()> {
-        Box::pin(async move {
-            self.writer
-                .write(MarkerChange::Unchanged, move |tx| {
-                    trash::restore(tx, session, name.as_ref())
-                })
-                .await?;
-            Ok(())
-        })
+        Box::pin(self.restore_now(session, name))
     }
 
     fn destroy(&self, session: SessionId) -> Reply<'_, ()> {
-        Box::pin(async move {
-            if !self.read(|reader| trash::is_discarded(reader.connection, session))? {
-                return Err(Error::NoSession(session));
-            }
-            // The marker is removed first: a marker without its session would mean that the session
-            // was lost.
-            self.ack_markers
-                .remove(session)
-                .map_err(|error| Error::Unavailable {
-                    place: self.home.heads().display().to_string(),
-                    reason: error.to_string(),
-                })?;
-            self.writer
-                .write(MarkerChange::Close(session), move |tx| {
-                    trash::destroy(tx, session)
-                })
-                .await?;
-            Ok(())
-        })
+        Box::pin(async move { self.destroy_now(session) })
     }
 }
 
 impl Journal for Sqlite {
     fn append(&self, batch: Batch) -> Reply<'_, DiskSpace> {
         Box::pin(async move {
-            let (now, session, head) = (self.clock.now(), batch.session, batch.head());
-            let marker = MarkerChange::Write(session, head);
-            let appended = self
-                .writer
-                .write(marker, move |tx| write::append(tx, &batch, now));
-            appended.await.map(|((), room)| room)
+            let (now, session, run) = (self.clock.now(), batch.session, batch.run);
+            let is_release = batch.lease == LeaseUpdate::Release;
+            let is_moved = batch.workspace.is_some();
+            let marker = MarkerChange::Write(batch.head());
+            let append = move |tx: &mut Tx<'_>| write::append(tx, &batch, now);
+            let appended = self.write(session, marker, append).await;
+            let is_fenced = matches!(appended, Err(Error::Fenced { .. }));
+            if is_fenced || (is_release && appended.is_ok()) {
+                self.locks.unlock_run(session, run);
+            }
+            if appended.is_ok() && is_moved {
+                self.index.forget(session);
+            }
+            appended.map(|((), space)| space)
         })
     }
 
     fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<JournalEvent>> {
         Box::pin(async move {
-            self.read(|reader| reader.entries(session, after, limit, |_, entry| entry))
+            self.read(session, |reader| {
+                reader.entries(after, limit, |_, entry| entry)
+            })
         })
     }
 
     fn records(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<Record>> {
         Box::pin(async move {
-            self.read(|reader| reader.entries(session, after, limit, |record, _| record))
+            self.read(session, |reader| {
+                reader.entries(after, limit, |record, _| record)
+            })
         })
     }
 
     fn event(&self, session: SessionId, seq: Seq) -> Reply<'_, JournalEvent> {
-        Box::pin(async move { self.read(|reader| reader.entry(session, seq)) })
+        Box::pin(async move { self.read(session, |reader| reader.entry(seq)) })
     }
 
     fn finished_event(
@@ -295,29 +376,39 @@ impl Journal for Sqlite {
         path: Path,
         revision: u32,
     ) -> Reply<'_, JournalEvent> {
-        Box::pin(async move { self.read(|reader| reader.finished(session, &path, revision)) })
+        Box::pin(async move { self.read(session, |reader| reader.finished(&path, revision)) })
     }
 
     fn cached_state(&self, session: SessionId) -> Reply<'_, Option<CachedState>> {
-        Box::pin(async move { self.read(|reader| Ok(reader.folded(session))) })
+        Box::pin(async move { self.read(session, |reader| Ok(reader.folded())) })
     }
 }
 
 impl Leases for Sqlite {
     fn lease(&self, session: SessionId) -> Reply<'_, Lease> {
-        Box::pin(async move { self.read(|reader| reader.lease(session)) })
+        Box::pin(async move { self.lease_now(session) })
     }
 
     fn acquire(&self, seen: Lease, owner: Owner, ttl: Duration) -> Reply<'_, Lease> {
         Box::pin(async move {
-            let now = self.clock.now();
-            let granted = self
-                .writer
-                .write(MarkerChange::Unchanged, move |tx| {
-                    write::acquire(tx, &seen, &owner, now, ttl)
-                })
-                .await;
+            let (now, session) = (self.clock.now(), seen.session);
+            let attempt = self.try_lock(session)?;
+            if attempt == Attempt::Busy {
+                return Err(Error::LeaseChanged(session));
+            }
+            let acquire = move |tx: &mut Tx<'_>| write::acquire(tx, &seen, &owner, now, ttl);
+            // Checked while nobody else can move the session to the trash.
+            let granted = if trash_mark::exists(&self.home, session) {
+                Err(Error::NoSession(session))
+            } else {
+                self.write(session, MarkerChange::Unchanged, acquire).await
+            };
             point(Point::LeaseAfterAcquire);
+            match &granted {
+                Ok((lease, _)) => self.locks.assign(session, lease.run),
+                Err(_) if attempt == Attempt::Locked => self.locks.unlock(session),
+                Err(_) => {}
+            }
             granted.map(|(lease, _)| lease)
         })
     }
@@ -325,23 +416,22 @@ impl Leases for Sqlite {
     fn heartbeat(&self, session: SessionId, run: Run, ttl: Duration) -> Reply<'_, ()> {
         Box::pin(async move {
             let now = self.clock.now();
-            self.writer
-                .write(MarkerChange::Unchanged, move |tx| {
-                    write::heartbeat(tx, session, run, now, ttl)
-                })
-                .await?;
-            Ok(())
+            let renew = move |tx: &mut Tx<'_>| write::heartbeat(tx, session, run, now, ttl);
+            let renewed = self.write(session, MarkerChange::Unchanged, renew).await;
+            if matches!(renewed, Err(Error::Fenced { .. })) {
+                self.locks.unlock_run(session, run);
+            }
+            renewed.map(|((), _)| ())
         })
     }
 
     fn release(&self, session: SessionId, run: Run) -> Reply<'_, ()> {
         Box::pin(async move {
-            self.writer
-                .write(MarkerChange::Unchanged, move |tx| {
-                    write::release(tx, session, run)
-                })
-                .await?;
-            Ok(())
+            let release = move |tx: &mut Tx<'_>| write::release(tx, session, run);
+            let released = self.write(session, MarkerChange::Unchanged, release).await;
+            // Also after an error: this process does not run the session any more.
+            self.locks.unlock_run(session, run);
+            released.map(|((), _)| ())
         })
     }
 }
@@ -349,17 +439,17 @@ impl Leases for Sqlite {
 impl Inbox for Sqlite {
     fn post(&self, session: SessionId, at: Timestamp, message: InboxMessage) -> Reply<'_, ()> {
         Box::pin(async move {
-            self.writer
-                .write(MarkerChange::Unchanged, move |tx| {
-                    write::post(tx, session, at, &message)
-                })
-                .await?;
+            if trash_mark::exists(&self.home, session) {
+                return Err(Error::NoSession(session));
+            }
+            let post = move |tx: &mut Tx<'_>| write::post(tx, session, at, &message);
+            self.write(session, MarkerChange::Unchanged, post).await?;
             Ok(())
         })
     }
 
     fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, InboxMessage)>> {
-        Box::pin(async move { self.read(|reader| reader.pending(session)) })
+        Box::pin(async move { self.read(session, |reader| reader.pending()) })
     }
 }
 
@@ -422,10 +512,10 @@ impl Checkpoints for Sqlite {
 impl Examine for Sqlite {
     fn examine(&self) -> Reply<'_, Vec<Finding>> {
         Box::pin(async move {
-            let mut findings = self.read(examine::database)?;
+            let mut findings = examine::sessions(self);
             findings.extend(self.blobs.examine());
             findings.extend(self.checkpoint_files.examine());
-            findings.extend(examine::folder(&self.home));
+            findings.extend(examine::home(&self.home));
             Ok(findings)
         })
     }

@@ -2,27 +2,26 @@
 //! their checksum, the end of the journal by its acknowledgement marker (P9).
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Broken, Event, Head, JournalEvent, Record, Run, Seq};
-use segno_core::lease::Lease;
 use segno_core::step::Path;
 use segno_core::store::Summary;
-use segno_core::store::{CachedState, Error, InboxMessage, TrashedSession};
+use segno_core::store::{CachedState, Error, InboxMessage};
 use segno_core::time::Timestamp;
 
 use super::connection::classify;
-use super::row::{self, LeaseRow, SessionRow, TrashRow};
-use super::write::of_session;
+use super::row::{self, LeaseRow, SessionRow};
+use super::write::{foreign_row, missing_row, of_session, session_error};
 use crate::ack_marker::{AckMarker, AckMarkers};
 
+/// Reads one session.
 pub(super) struct Reader<'a> {
+    pub(super) session: SessionId,
     pub(super) connection: &'a Connection,
     pub(super) ack_markers: &'a AckMarkers,
-    pub(super) now: Timestamp,
     /// Set when acknowledged events are missing.
     pub(super) lost: Cell<bool>,
 }
@@ -30,179 +29,65 @@ pub(super) struct Reader<'a> {
 const RECORD: &str = "seq, run, at, version, kind, path, revision, hash, body";
 
 impl Reader<'_> {
-    pub(super) fn lease(&self, session: SessionId) -> Result<Lease, Error> {
-        Ok(self.lease_row(session)?.lease(self.now))
-    }
-
-    pub(super) fn lease_row(&self, session: SessionId) -> Result<LeaseRow, Error> {
-        let query = format!(
-            "SELECT {} FROM lease WHERE session_id = ?1",
-            LeaseRow::COLUMNS
-        );
+    pub(super) fn lease_row(&self) -> Result<LeaseRow, Error> {
         // Read before the row: a commit in between can then only be ahead of the marker.
-        let marker = self.ack_markers.read(session);
-        let row = self
-            .connection
-            .prepare_cached(&query)
-            .and_then(|mut statement| {
-                statement
-                    .query_row([session.to_string()], |row| Ok(LeaseRow::read(row, 0)))
-                    .optional()
-            })
-            .map_err(|error| classify(format!("session {session}"), &error))?;
-        match (row, marker) {
-            (None, AckMarker::Absent | AckMarker::Unreadable) => Err(Error::NoSession(session)),
-            (None, AckMarker::Acknowledged(head)) => {
-                self.lost.set(true);
-                Err(lost_events(session, head, Seq(0)))
-            }
-            (Some(row), marker) => {
-                let row = row.map_err(|error| of_session(session, error))?;
-                check_acknowledged(&row, marker).inspect_err(|_| self.lost.set(true))?;
-                Ok(row)
-            }
+        let marker = self.ack_markers.read(self.session);
+        let query = format!("SELECT {} FROM lease", LeaseRow::COLUMNS);
+        let row = self.one_row(&query, |row| LeaseRow::read(row, 0))?;
+        let row = row.ok_or_else(|| missing_row(self.session, "lease"))?;
+        let row = row.map_err(|error| of_session(self.session, error))?;
+        if row.session != self.session {
+            return Err(foreign_row(self.session, row.session));
         }
+        check_acknowledged(&row, marker).inspect_err(|_| self.lost.set(true))?;
+        Ok(row)
     }
 
-    fn session_row(&self, session: SessionId) -> Result<SessionRow, Error> {
-        let query = format!("SELECT {} FROM session WHERE id = ?1", SessionRow::COLUMNS);
+    fn session_row(&self) -> Result<SessionRow, Error> {
+        let query = format!("SELECT {} FROM session", SessionRow::COLUMNS);
+        let row = self.one_row(&query, SessionRow::read)?;
+        let row = row.ok_or_else(|| missing_row(self.session, "session"))?;
+        let row = row.map_err(|error| of_session(self.session, error))?;
+        if row.id != self.session {
+            return Err(foreign_row(self.session, row.id));
+        }
+        Ok(row)
+    }
+
+    fn one_row<T>(
+        &self,
+        query: &str,
+        read: impl FnOnce(&Row<'_>) -> T,
+    ) -> Result<Option<T>, Error> {
         self.connection
-            .prepare_cached(&query)
-            .and_then(|mut statement| {
-                statement
-                    .query_row([session.to_string()], |row| Ok(SessionRow::read(row)))
-                    .optional()
-            })
-            .map_err(|error| classify(format!("session {session}"), &error))?
-            .ok_or(Error::NoSession(session))?
-            .map_err(|error| of_session(session, error))
+            .prepare_cached(query)
+            .and_then(|mut statement| statement.query_row([], |row| Ok(read(row))).optional())
+            .map_err(session_error(self.session))
     }
 
-    pub(super) fn summary(&self, session: SessionId) -> Result<Summary, Error> {
-        let lease = self.lease_row(session)?;
-        match self.session_row(session) {
-            // Its lease exists, so the session was not deleted.
-            Err(Error::NoSession(_)) => Err(Error::Damaged {
-                object: format!("session {session}"),
-                reason: "its row in table session is missing".into(),
-            }),
-            row => Ok(row::summary(row?, &lease)),
-        }
-    }
-
-    pub(super) fn list(&self) -> Result<Vec<Result<Summary, Error>>, Error> {
-        let to_error = |error: rusqlite::Error| classify("the list of sessions".into(), &error);
-        let (mut known, _) = self.ack_markers.list();
-        let mut unreadable = Vec::new();
-        // Both tables: an index that lost a row of one may still have the other's.
-        let query = "SELECT id FROM session UNION SELECT session_id FROM lease";
-        let mut statement = self.connection.prepare_cached(query).map_err(to_error)?;
-        let ids = statement
-            .query_map([], |row| row.get::<_, String>(0))
-            .map_err(to_error)?;
-        for id in ids {
-            match id.map_err(to_error)?.parse::<SessionId>() {
-                Ok(id) => known.push(id),
-                Err(_) => unreadable.push(Err(Error::Damaged {
-                    object: "a row of table session".into(),
-                    reason: "its id is invalid".into(),
-                })),
-            }
-        }
-        known.sort_unstable_by(|a, b| b.cmp(a));
-        known.dedup();
-        let trashed = self.trashed()?;
-        known.retain(|session| !trashed.contains(session));
-        let mut all: Vec<_> = known
-            .into_iter()
-            .map(|session| self.summary(session))
-            .collect();
-        // A session without either row had an unreadable marker: `examine` reports it, `list` does
-        // not.
-        all.retain(|summary| !matches!(summary, Err(Error::NoSession(_))));
-        all.extend(unreadable);
-        Ok(all)
-    }
-
-    /// The sessions in the trash. A damaged row still says which session it is.
-    fn trashed(&self) -> Result<BTreeSet<SessionId>, Error> {
-        let to_error = |error: rusqlite::Error| classify("the trash".into(), &error);
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT session_id FROM trash")
-            .map_err(to_error)?;
-        let ids = statement
-            .query_map([], |row| row.get::<_, String>(0))
-            .map_err(to_error)?;
-        let mut sessions = BTreeSet::new();
-        for id in ids {
-            sessions.extend(id.map_err(to_error)?.parse::<SessionId>().ok());
-        }
-        Ok(sessions)
-    }
-
-    pub(super) fn discarded(&self) -> Result<Vec<Result<TrashedSession, Error>>, Error> {
-        let to_error = |error: rusqlite::Error| classify("the trash".into(), &error);
-        let query = format!(
-            "SELECT {} FROM trash ORDER BY at DESC, session_id DESC",
-            TrashRow::COLUMNS
-        );
-        let mut statement = self.connection.prepare_cached(&query).map_err(to_error)?;
-        let mut rows = statement.query([]).map_err(to_error)?;
-        let mut all = Vec::new();
-        while let Some(row) = rows.next().map_err(to_error)? {
-            let id = row.get::<_, String>(0).unwrap_or_default();
-            all.push(match (TrashRow::read(row), id.parse()) {
-                (Ok(TrashRow { session, at, name }), _) => Ok(TrashedSession { session, name, at }),
-                (Err(error), Ok(session)) => Err(of_session(session, error)),
-                (Err(error), Err(_)) => Err(error),
-            });
-        }
-        Ok(all)
+    pub(super) fn summary(&self) -> Result<Summary, Error> {
+        let lease = self.lease_row()?;
+        Ok(row::summary(self.session_row()?, &lease))
     }
 
     /// Events, each converted by `wanted` together with its record.
     pub(super) fn entries<T>(
         &self,
-        session: SessionId,
         after: Head,
         limit: usize,
         wanted: fn(Record, JournalEvent) -> T,
     ) -> Result<Vec<T>, Error> {
-        let read = self.entries_of("journal", session, after, limit, wanted);
-        match read {
-            // Perhaps only the index is damaged: the rows themselves prove whether they are intact.
-            Err(Error::Damaged { .. }) => self
-                .entries_of("journal NOT INDEXED", session, after, limit, wanted)
-                .or(read),
-            other => other,
-        }
-    }
-
-    fn entries_of<T>(
-        &self,
-        rows: &str,
-        session: SessionId,
-        after: Head,
-        limit: usize,
-        wanted: fn(Record, JournalEvent) -> T,
-    ) -> Result<Vec<T>, Error> {
+        let session = self.session;
         let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
         // One read transaction, so that the rows and the end of the journal are consistent.
         let snapshot = self.connection.unchecked_transaction().map_err(to_error)?;
-        let end = self.lease_row(session)?.head;
-        let query = format!(
-            "SELECT {RECORD} FROM {rows} WHERE session_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
-        );
+        let end = self.lease_row()?.head;
+        let query = format!("SELECT {RECORD} FROM journal WHERE seq > ?1 ORDER BY seq LIMIT ?2");
         let mut statement = snapshot.prepare_cached(&query).map_err(to_error)?;
         let count = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut rows = statement
-            .query(params![
-                session.to_string(),
-                after.seq.0.cast_signed(),
-                count
-            ])
+            .query(params![after.seq.0.cast_signed(), count])
             .map_err(to_error)?;
         let mut entries = Vec::new();
         let mut head = after;
@@ -224,20 +109,16 @@ impl Reader<'_> {
         Ok(entries)
     }
 
-    pub(super) fn entry(&self, session: SessionId, seq: Seq) -> Result<JournalEvent, Error> {
+    pub(super) fn entry(&self, seq: Seq) -> Result<JournalEvent, Error> {
+        let session = self.session;
         let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
-        let query = format!(
-            "SELECT {RECORD} FROM journal WHERE session_id = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
-        );
+        let query =
+            format!("SELECT {RECORD} FROM journal WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq");
         let mut statement = self.connection.prepare_cached(&query).map_err(to_error)?;
         let before = seq.0.saturating_sub(1);
         let mut rows = statement
-            .query(params![
-                session.to_string(),
-                before.cast_signed(),
-                seq.0.cast_signed()
-            ])
+            .query(params![before.cast_signed(), seq.0.cast_signed()])
             .map_err(to_error)?;
         let mut head = Head::genesis(session);
         while let Some(row) = rows.next().map_err(to_error)? {
@@ -252,26 +133,23 @@ impl Reader<'_> {
         Err(damaged(session, &format!("event {seq} is missing")))
     }
 
-    pub(super) fn finished(
-        &self,
-        session: SessionId,
-        path: &Path,
-        revision: u32,
-    ) -> Result<JournalEvent, Error> {
+    pub(super) fn finished(&self, path: &Path, revision: u32) -> Result<JournalEvent, Error> {
+        let session = self.session;
         let to_error =
             |error: rusqlite::Error| classify(format!("the journal of session {session}"), &error);
-        let query = "SELECT seq FROM journal WHERE session_id = ?1 AND path = ?2 AND revision = ?3 AND kind = 'step_finished'";
+        let query =
+            "SELECT seq FROM journal WHERE path = ?1 AND revision = ?2 AND kind = 'step_finished'";
         let found: Option<i64> = self
             .connection
             .prepare_cached(query)
             .and_then(|mut statement| {
-                let key = params![session.to_string(), path.as_str(), revision];
+                let key = params![path.as_str(), revision];
                 statement.query_row(key, |row| row.get(0)).optional()
             })
             .map_err(to_error)?;
         // The index only says where to look; the event is verified by its hash chain.
         match found {
-            Some(seq) => self.entry(session, Seq(seq.cast_unsigned())),
+            Some(seq) => self.entry(Seq(seq.cast_unsigned())),
             None => Err(damaged(
                 session,
                 &format!("the `step_finished` event of step {path} is missing"),
@@ -279,19 +157,28 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn folded(&self, session: SessionId) -> Option<CachedState> {
+    pub(super) fn folded(&self) -> Option<CachedState> {
+        let session = self.session;
         let found = self
             .connection
-            .prepare_cached("SELECT head_seq, head_hash, version, body, row_check FROM folded WHERE session_id = ?1")
+            .prepare_cached("SELECT head_seq, head_hash, version, body, row_check FROM folded")
             .and_then(|mut statement| {
                 statement
-                    .query_row([session.to_string()], |row| {
+                    .query_row([], |row| {
                         let (seq, hash): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
                         let (version, body): (u16, String) = (row.get(2)?, row.get(3)?);
-                        let check = row::check(params![session.to_string(), seq, hash, version, body]);
+                        let check =
+                            row::check(params![session.to_string(), seq, hash, version, body]);
                         let sound = check == row.get::<_, Vec<u8>>(4)?;
-                        let head = Digest::from_bytes(&hash).map(|hash| Head { seq: Seq(seq.cast_unsigned()), hash });
-                        Ok(head.filter(|_| sound).map(|head| CachedState { head, version, body }))
+                        let head = Digest::from_bytes(&hash).map(|hash| Head {
+                            seq: Seq(seq.cast_unsigned()),
+                            hash,
+                        });
+                        Ok(head.filter(|_| sound).map(|head| CachedState {
+                            head,
+                            version,
+                            body,
+                        }))
                     })
                     .optional()
             });
@@ -299,16 +186,15 @@ impl Reader<'_> {
         found.ok().flatten().flatten()
     }
 
-    pub(super) fn pending(&self, session: SessionId) -> Result<Vec<(u64, InboxMessage)>, Error> {
+    pub(super) fn pending(&self) -> Result<Vec<(u64, InboxMessage)>, Error> {
+        let session = self.session;
         let to_error =
             |error: rusqlite::Error| classify(format!("the inbox of session {session}"), &error);
         let mut statement = self
             .connection
-            .prepare_cached(
-                "SELECT id, at, body, row_check FROM inbox WHERE session_id = ?1 ORDER BY id",
-            )
+            .prepare_cached("SELECT id, at, body, row_check FROM inbox ORDER BY id")
             .map_err(to_error)?;
-        let mut rows = statement.query([session.to_string()]).map_err(to_error)?;
+        let mut rows = statement.query([]).map_err(to_error)?;
         let mut messages = Vec::new();
         while let Some(row) = rows.next().map_err(to_error)? {
             messages.push(message(session, row).map_err(to_error)?.ok_or_else(|| {
@@ -363,7 +249,7 @@ fn check_acknowledged(row: &LeaseRow, marker: AckMarker) -> Result<(), Error> {
     }
 }
 
-fn lost_events(session: SessionId, acknowledged: Head, found: Seq) -> Error {
+pub(super) fn lost_events(session: SessionId, acknowledged: Head, found: Seq) -> Error {
     let reason = format!(
         "it was acknowledged up to event {}, and the database has it up to event {found}: the database lost its newest events or is an older copy",
         acknowledged.seq

@@ -6,7 +6,7 @@ use rusqlite::{Row, ToSql, params};
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Head, Run, Seq};
-use segno_core::lease::{Lease, Owner};
+use segno_core::lease::{Lease, Owner, OwnerLock};
 use segno_core::session::{Kind, Status};
 use segno_core::store::Error;
 use segno_core::store::Summary;
@@ -158,7 +158,7 @@ impl LeaseRow {
         verified("lease", row, read(), first + 10, Self::check)
     }
 
-    pub(super) fn lease(&self, now: Timestamp) -> Lease {
+    pub(super) fn lease(&self, now: Timestamp, lock: OwnerLock) -> Lease {
         Lease {
             session: self.session,
             run: self.run,
@@ -166,40 +166,8 @@ impl LeaseRow {
             since: self.since,
             until: self.until,
             remaining: self.until.since(now),
+            lock,
         }
-    }
-}
-
-/// A session in the trash.
-pub(super) struct TrashRow {
-    pub(super) session: SessionId,
-    pub(super) at: Timestamp,
-    pub(super) name: Option<Name>,
-}
-
-impl TrashRow {
-    pub(super) const COLUMNS: &str = "session_id, at, name, row_check";
-
-    pub(super) fn check(&self) -> Vec<u8> {
-        check(params![
-            self.session.to_string(),
-            self.at.0,
-            self.name.as_ref().map(Name::as_str)
-        ])
-    }
-
-    pub(super) fn read(row: &Row<'_>) -> Result<Self, Error> {
-        let read = || {
-            Some(Self {
-                session: row.get::<_, String>(0).ok()?.parse().ok()?,
-                at: Timestamp(row.get(1).ok()?),
-                name: match row.get::<_, Option<String>>(2).ok()? {
-                    Some(name) => Some(Name::new(&name).ok()?),
-                    None => None,
-                },
-            })
-        };
-        verified("trash", row, read(), 3, Self::check)
     }
 }
 

@@ -1,28 +1,29 @@
-//! The tables, and the migration of older databases.
+//! The tables of a session's database, and how its format is recognized.
 //!
-//! Migrations only go forward. Each one runs in a transaction together with the update of the
-//! version number, so a kill leaves the database before it or after it. A backup is made before the
-//! first one. `docs/formats/store.md` describes the tables.
+//! A database is created in the transaction that writes the session's first events, so it has all
+//! tables and a session, or nothing. `docs/formats/store.md` describes the tables.
 
 use std::path::Path;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 use segno_core::digest::Digest;
-use segno_core::ports::Access;
 use segno_core::store::Error;
 
 use super::connection::database_error;
-use crate::home::{self, Home};
 
 /// "Segn" as a number: distinguishes our databases from those of other programs.
-const APPLICATION: i32 = 0x5365_676E;
+pub(super) const APPLICATION: i32 = 0x5365_676E;
 
-/// All migrations so far; their number is the version of the format.
-const MIGRATIONS: &[&str] = &[
-    "
+/// The format of a session's database. Formats 1 and 2 had all sessions in one database.
+pub(super) const FORMAT: u32 = 3;
+
+/// The journal's key is its row id: records are appended at the end of one tree. Tables with the
+/// column `one` have one row, and no index that could be damaged apart from it.
+const TABLES: &str = "
 CREATE TABLE session (
-  id TEXT PRIMARY KEY NOT NULL,
-  name TEXT NOT NULL UNIQUE,
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
   kind TEXT NOT NULL,
   workspace TEXT NOT NULL,
   created_at INTEGER NOT NULL,
@@ -30,7 +31,8 @@ CREATE TABLE session (
 ) STRICT;
 
 CREATE TABLE lease (
-  session_id TEXT PRIMARY KEY NOT NULL,
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  session_id TEXT NOT NULL,
   run INTEGER NOT NULL,
   owner TEXT,
   since INTEGER NOT NULL,
@@ -44,8 +46,7 @@ CREATE TABLE lease (
 ) STRICT;
 
 CREATE TABLE journal (
-  session_id TEXT NOT NULL,
-  seq INTEGER NOT NULL,
+  seq INTEGER PRIMARY KEY NOT NULL,
   run INTEGER NOT NULL,
   at INTEGER NOT NULL,
   version INTEGER NOT NULL,
@@ -53,15 +54,15 @@ CREATE TABLE journal (
   path TEXT,
   revision INTEGER NOT NULL,
   hash BLOB NOT NULL,
-  body TEXT NOT NULL,
-  PRIMARY KEY (session_id, seq)
+  body TEXT NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX journal_finished ON journal (session_id, path, revision)
+CREATE UNIQUE INDEX journal_finished ON journal (path, revision)
   WHERE kind = 'step_finished';
 
 CREATE TABLE folded (
-  session_id TEXT PRIMARY KEY NOT NULL,
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  session_id TEXT NOT NULL,
   head_seq INTEGER NOT NULL,
   head_hash BLOB NOT NULL,
   version INTEGER NOT NULL,
@@ -71,67 +72,26 @@ CREATE TABLE folded (
 
 CREATE TABLE inbox (
   id INTEGER PRIMARY KEY NOT NULL,
-  session_id TEXT NOT NULL,
   at INTEGER NOT NULL,
   body TEXT NOT NULL,
   row_check BLOB NOT NULL
 ) STRICT;
+";
 
-CREATE INDEX inbox_session ON inbox (session_id, id);
-",
-    "
-CREATE TABLE trash (
-  session_id TEXT PRIMARY KEY NOT NULL,
-  at INTEGER NOT NULL,
-  name TEXT,
-  row_check BLOB NOT NULL
-) STRICT;
-",
-];
+/// The digest of the schema that [`create`] makes; a test computes it.
+const SCHEMA_DIGEST: &str = "11fca0407004fce9705297bb70b34a9e3d78d98d9c21cc3a1dcde2eb87c03073";
 
-/// The digest of the schema that all migrations create; a test computes it.
-const SCHEMA_DIGEST: &str = "fa9f18ca2dcca683b28a2f267648eaba50729c55765e65ec891ff46995709eac";
-
-/// Checks that the database is ours and up to date; creates the tables or migrates it otherwise.
-pub(super) fn prepare(connection: &mut Connection, home: &Home) -> Result<(), Error> {
-    migrate(connection, home, MIGRATIONS)?;
-    compare(connection, &home.database())
+/// Creates the tables, inside the caller's transaction.
+pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(TABLES)?;
+    connection.execute_batch(&format!(
+        "PRAGMA user_version = {FORMAT}; PRAGMA application_id = {APPLICATION}"
+    ))
 }
 
-fn migrate(connection: &mut Connection, home: &Home, migrations: &[&str]) -> Result<(), Error> {
-    let path = &home.database();
-    let to_error = |error: rusqlite::Error| database_error(path, &error);
-    let known =
-        u32::try_from(migrations.len()).expect("the number of migrations fits into 32 bits");
-    if version(connection, path, known)? == known {
-        return Ok(());
-    }
-    make_backup(connection, home, known)?;
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(to_error)?;
-    // Checked again inside the transaction: another process may have been faster.
-    let found = version(&transaction, path, known)?;
-    for (number, migration) in migrations.iter().enumerate().skip(found as usize) {
-        transaction.execute_batch(migration).map_err(to_error)?;
-        let settings = format!(
-            "PRAGMA user_version = {}; PRAGMA application_id = {APPLICATION}",
-            number + 1
-        );
-        transaction.execute_batch(&settings).map_err(to_error)?;
-    }
-    transaction.commit().map_err(to_error)
-}
-
-/// Refuses a database that is not ours, or that a newer program made.
-pub(super) fn check_ours(connection: &Connection, path: &Path) -> Result<(), Error> {
-    let known =
-        u32::try_from(MIGRATIONS.len()).expect("the number of migrations fits into 32 bits");
-    version(connection, path, known).map(|_| ())
-}
-
-/// The version of the database's format; 0 if it is empty.
-fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Error> {
+/// Returns the format of a database; 0 if it is empty. Refuses a database that is not ours, or that
+/// a newer program made.
+pub(super) fn format(connection: &Connection, path: &Path) -> Result<u32, Error> {
     let number = |pragma: &str| -> Result<i64, Error> {
         connection
             .query_row(pragma, [], |row| row.get(0))
@@ -164,43 +124,25 @@ fn version(connection: &Connection, path: &Path, known: u32) -> Result<u32, Erro
     }
     match u32::try_from(found) {
         Ok(0) | Err(_) => Err(damaged(format!("its format {found} is invalid"))),
-        Ok(found) if found > known => Err(Error::Newer {
+        Ok(found) if found > FORMAT => Err(Error::Newer {
             place: place(),
             found,
-            known,
+            known: FORMAT,
         }),
         Ok(found) => Ok(found),
     }
 }
 
-/// Makes a backup of the database, private from the start.
-fn make_backup(connection: &Connection, home: &Home, known: u32) -> Result<(), Error> {
-    let path = &home.database();
-    let found = version(connection, path, known)?;
-    if found == 0 {
-        return Ok(());
-    }
-    let copy = home
-        .backups()
-        .join(format!("format-{found}-{}.db", std::process::id()));
-    let made = home.disk().create(&copy, &[], Access::Private);
-    made.map_err(|error| home::io_error(&copy, &error))?;
-    connection
-        .execute("VACUUM INTO ?1", [copy.display().to_string()])
-        .map_err(|error| database_error(path, &error))?;
-    Ok(())
-}
-
 /// P9: a flipped bit in the schema's text or in the header's settings changes what SQLite does with
 /// intact pages, so both are compared with what we created.
-fn compare(connection: &Connection, path: &Path) -> Result<(), Error> {
+pub(super) fn verify(connection: &Connection, path: &Path) -> Result<(), Error> {
     let found = schema_of(connection).map_err(|error| database_error(path, &error))?;
     // Creating the tables takes longer than everything else when a database is opened, and is
     // needed only to say what differs.
     if digest(&found).to_string() == SCHEMA_DIGEST {
         return Ok(());
     }
-    let expected = schema_after(MIGRATIONS).map_err(|error| database_error(path, &error))?;
+    let expected = expected_schema().map_err(|error| database_error(path, &error))?;
     if expected == found {
         return Ok(());
     }
@@ -240,113 +182,43 @@ fn digest(schema: &[(String, String)]) -> Digest {
     clippy::disallowed_methods,
     reason = "an empty database in memory, for comparison"
 )]
-fn schema_after(migrations: &[&str]) -> rusqlite::Result<Vec<(String, String)>> {
+fn expected_schema() -> rusqlite::Result<Vec<(String, String)>> {
     let fresh = Connection::open(":memory:")?;
-    for migration in migrations {
-        fresh.execute_batch(migration)?;
-    }
+    create(&fresh)?;
     schema_of(&fresh)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::sync::Arc;
-
-    use tempfile::TempDir;
-
     use super::*;
-    use crate::disk::LocalDisk;
-    use crate::sqlite::connection;
-
-    fn home() -> (TempDir, Home) {
-        let folder = TempDir::new().unwrap();
-        let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk)).unwrap();
-        (folder, home)
-    }
-
-    fn names(connection: &Connection) -> Vec<String> {
-        schema_of(connection)
-            .unwrap()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect()
-    }
 
     #[test]
-    fn schema_digest_matches_the_migrations() {
+    fn schema_digest_matches_the_tables() {
         assert_eq!(
-            digest(&schema_after(MIGRATIONS).unwrap()).to_string(),
+            digest(&expected_schema().unwrap()).to_string(),
             SCHEMA_DIGEST
         );
     }
 
-    const FIRST: &str = "CREATE TABLE one (x INTEGER) STRICT";
-    const SECOND: &str = "CREATE TABLE two (x INTEGER) STRICT";
-
     #[test]
-    fn older_database_is_migrated_with_a_backup() {
-        let (_folder, home) = home();
-        let mut connection = connection::open(&home.database()).unwrap();
-        let (before, after) = ([MIGRATIONS[0]], [MIGRATIONS[0], SECOND]);
-        migrate(&mut connection, &home, &before).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a database of another version")]
+    fn newer_and_foreign_databases_are_refused() {
+        let connection = Connection::open(":memory:").unwrap();
+        let path = Path::new("journal.db");
+        assert_eq!(format(&connection, path), Ok(0));
+        create(&connection).unwrap();
+        assert_eq!(format(&connection, path), Ok(FORMAT));
+        connection.execute_batch("PRAGMA user_version = 9").unwrap();
+        let newer = Error::Newer {
+            place: "journal.db".into(),
+            found: 9,
+            known: FORMAT,
+        };
+        assert_eq!(format(&connection, path), Err(newer));
         connection
-            .execute_batch("INSERT INTO inbox VALUES (1, 'a', 2, 'b', x'00')")
+            .execute_batch("PRAGMA application_id = 7")
             .unwrap();
-        migrate(&mut connection, &home, &after).unwrap();
-        assert!(names(&connection).contains(&"two".to_owned()));
-        assert_eq!(version(&connection, &home.database(), 2), Ok(2));
-        let copies = home.disk().list(&home.backups()).unwrap();
-        assert_eq!(copies.len(), 1);
-        assert_eq!(
-            copies[0].metadata().unwrap().permissions().mode() & 0o777,
-            0o600
-        );
-        let copy = connection::open(&copies[0]).unwrap();
-        let kept: i64 = copy
-            .query_row("SELECT count(*) FROM inbox", [], |row| row.get(0))
-            .unwrap();
-        assert_eq!((kept, names(&copy).contains(&"two".to_owned())), (1, false));
-        drop(copy);
-        // A second call makes no second backup.
-        migrate(&mut connection, &home, &after).unwrap();
-        assert_eq!(home.disk().list(&home.backups()).unwrap().len(), 1);
-    }
-
-    #[test]
-    fn failed_migration_changes_nothing() {
-        let (_folder, home) = home();
-        let mut connection = connection::open(&home.database()).unwrap();
-        migrate(&mut connection, &home, &[MIGRATIONS[0]]).unwrap();
-        let before = schema_of(&connection).unwrap();
-        let broken = [
-            MIGRATIONS[0],
-            "CREATE TABLE two (x INTEGER); CREATE TABLE two (x INTEGER)",
-        ];
-        assert!(migrate(&mut connection, &home, &broken).is_err());
-        assert_eq!(schema_of(&connection).unwrap(), before);
-        assert_eq!(version(&connection, &home.database(), 2), Ok(1));
-    }
-
-    #[test]
-    fn newer_database_is_refused() {
-        let (_folder, home) = home();
-        let mut connection = connection::open(&home.database()).unwrap();
-        migrate(
-            &mut connection,
-            &home,
-            &[FIRST, SECOND, "CREATE TABLE three (x) "],
-        )
-        .unwrap();
-        let refused = version(&connection, &home.database(), 2);
-        let place = home.database().display().to_string();
-        assert_eq!(
-            refused,
-            Err(Error::Newer {
-                place,
-                found: 3,
-                known: 2
-            })
-        );
+        let foreign = format(&connection, path);
+        assert!(matches!(foreign, Err(Error::Damaged { .. })), "{foreign:?}");
     }
 }

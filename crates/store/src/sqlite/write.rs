@@ -1,7 +1,6 @@
 //! Write transactions. Each function runs inside a transaction that holds the write lock, so that
 //! reading and then writing is atomic.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -9,18 +8,18 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Record, Run};
-use segno_core::lease::{Lease, Owner};
+use segno_core::lease::{Lease, Owner, OwnerLock};
 use segno_core::store::{Batch, CachedState, Error, InboxMessage, LeaseUpdate, NewSession};
 use segno_core::time::Timestamp;
 
 use super::connection::classify;
 use super::row::{self, LeaseRow, SessionRow};
-use super::trash::{is_discarded, is_known, session_row};
+use super::schema;
 
-/// A transaction, and the cached lease rows of this process.
+/// A transaction, and the lease row as this process last wrote it.
 pub(super) struct Tx<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) leases: &'a mut Leases,
+    pub(super) lease: &'a mut Option<CachedLease>,
 }
 
 impl Deref for Tx<'_> {
@@ -31,23 +30,9 @@ impl Deref for Tx<'_> {
     }
 }
 
-/// Lease rows as this process last wrote them, each with its checksum. The statement that uses a
-/// cached row checks whether it is still current, so a stale one costs one more query and nothing
-/// else.
-#[derive(Default)]
-pub(super) struct Leases(HashMap<SessionId, (LeaseRow, Value)>);
-
-impl Leases {
-    /// The cache has at most this many rows.
-    const MAX_ROWS: usize = 1024;
-
-    fn insert(&mut self, row: LeaseRow, check: Value) {
-        if self.0.len() >= Self::MAX_ROWS && !self.0.contains_key(&row.session) {
-            self.0.clear();
-        }
-        self.0.insert(row.session, (row, check));
-    }
-}
+/// The lease row as this process last wrote it, with its checksum. The statement that uses it checks
+/// whether it is still current, so a stale one costs one more query and nothing else.
+pub(super) type CachedLease = (LeaseRow, Value);
 
 pub(super) fn session_error(session: SessionId) -> impl Fn(rusqlite::Error) -> Error {
     move |error| classify(format!("session {session}"), &error)
@@ -61,12 +46,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &NewSession, now: Timestamp) -> Resul
         workspace: new.workspace.clone(),
         created_at: now,
     };
-    if is_known(tx, new.id)? || is_discarded(tx, new.id)? {
-        return Err(Error::Exists(new.id));
-    }
-    if is_taken(tx, new.id, &row.name)? {
-        return Err(Error::NameTaken(row.name));
-    }
+    schema::create(tx).map_err(session_error(new.id))?;
     let insert = format!(
         "INSERT INTO session ({}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         SessionRow::COLUMNS
@@ -101,11 +81,11 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &NewSession, now: Timestamp) -> Resul
     tx.execute(&insert, params_from_iter(lease.values()))
         .map_err(session_error(new.id))?;
     append(tx, &new.batch, now)?;
-    Ok(lease.lease(now))
+    Ok(lease.lease(now, OwnerLock::Held))
 }
 
 pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(), Error> {
-    let known = tx.leases.0.remove(&batch.session);
+    let known = tx.lease.take();
     let known = known.filter(|(row, _)| row.run == batch.run && row.head == batch.expected);
     let moved = match known {
         Some((before, check)) => advance(tx, before, check, batch, now)?,
@@ -133,7 +113,9 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
             });
         }
         let check = before.check().into();
-        advance(tx, before, check, batch, now)?;
+        if !advance(tx, before, check, batch, now)? {
+            return Err(missing_row(batch.session, "lease"));
+        }
     }
     for record in &batch.records {
         insert_record(tx, batch.session, record)?;
@@ -142,10 +124,8 @@ pub(super) fn append(tx: &mut Tx<'_>, batch: &Batch, now: Timestamp) -> Result<(
         set_workspace(tx, batch.session, workspace)?;
     }
     for message in &batch.handled_messages {
-        tx.prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session_id = ?2")
-            .and_then(|mut statement| {
-                statement.execute(params![message.cast_signed(), batch.session.to_string()])
-            })
+        tx.prepare_cached("DELETE FROM inbox WHERE id = ?1")
+            .and_then(|mut statement| statement.execute([message.cast_signed()]))
             .map_err(session_error(batch.session))?;
     }
     match &batch.cached_state {
@@ -187,7 +167,7 @@ fn advance(
         })
         .map_err(session_error(batch.session))?;
     if moved == 1 {
-        tx.leases.insert(after, new_check);
+        *tx.lease = Some((after, new_check));
     }
     Ok(moved == 1)
 }
@@ -212,7 +192,7 @@ fn put_folded(tx: &Connection, id: SessionId, folded: &CachedState) -> Result<()
     let (session, seq) = (id.to_string(), folded.head.seq.0.cast_signed());
     let hash = folded.head.hash.as_bytes().as_slice();
     let check = row::check(params![session, seq, hash, folded.version, folded.body]);
-    tx.prepare_cached("INSERT OR REPLACE INTO folded (session_id, head_seq, head_hash, version, body, row_check) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+    tx.prepare_cached("INSERT OR REPLACE INTO folded (one, session_id, head_seq, head_hash, version, body, row_check) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)")
         .and_then(|mut statement| {
             statement.execute(params![session, seq, hash, folded.version, folded.body, check])
         })
@@ -222,10 +202,9 @@ fn put_folded(tx: &Connection, id: SessionId, folded: &CachedState) -> Result<()
 
 fn insert_record(tx: &Connection, session: SessionId, record: &Record) -> Result<(), Error> {
     let inserted = tx
-        .prepare_cached("INSERT INTO journal (session_id, seq, run, at, version, kind, path, revision, hash, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+        .prepare_cached("INSERT INTO journal (seq, run, at, version, kind, path, revision, hash, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
         .and_then(|mut statement| {
             statement.execute(params![
-                session.to_string(),
                 record.seq.0.cast_signed(),
                 record.run.0.cast_signed(),
                 record.at.0,
@@ -258,9 +237,6 @@ pub(super) fn acquire(
     ttl: Duration,
 ) -> Result<Lease, Error> {
     let before = load_lease(tx, seen.session)?;
-    if is_discarded(tx, seen.session)? {
-        return Err(Error::NoSession(seen.session));
-    }
     if !matches_lease(&before, seen) {
         return Err(Error::LeaseChanged(seen.session));
     }
@@ -272,7 +248,7 @@ pub(super) fn acquire(
         ..before
     };
     update_lease(tx, &granted)?;
-    Ok(granted.lease(now))
+    Ok(granted.lease(now, OwnerLock::Held))
 }
 
 pub(super) fn heartbeat(
@@ -320,27 +296,70 @@ pub(super) fn post(
     message: &InboxMessage,
 ) -> Result<(), Error> {
     load_lease(tx, session)?;
-    if is_discarded(tx, session)? {
-        return Err(Error::NoSession(session));
-    }
     let body = serde_json::to_string(message).expect("a message serializes to JSON");
     let id = session.to_string();
     let check = row::check(params![id, at.0, body]);
     tx.execute(
-        "INSERT INTO inbox (session_id, at, body, row_check) VALUES (?1, ?2, ?3, ?4)",
-        params![id, at.0, body, check],
+        "INSERT INTO inbox (at, body, row_check) VALUES (?1, ?2, ?3)",
+        params![at.0, body, check],
     )
     .map_err(session_error(session))?;
     Ok(())
 }
 
-/// Whether a session other than `session` has the name.
-pub(super) fn is_taken(tx: &Connection, session: SessionId, name: &Name) -> Result<bool, Error> {
-    tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM session WHERE name = ?1 AND id != ?2)")
-        .and_then(|mut statement| {
-            statement.query_row([name.as_str(), &session.to_string()], |row| row.get(0))
-        })
-        .map_err(session_error(session))
+/// Increments the run number, so that the owner of the lease can no longer write (P3).
+pub(super) fn fence(
+    tx: &Connection,
+    session: SessionId,
+    seen: Option<&Lease>,
+) -> Result<(), Error> {
+    let before = load_lease(tx, session)?;
+    if seen.is_some_and(|seen| !matches_lease(&before, seen)) {
+        return Err(Error::LeaseChanged(session));
+    }
+    update_lease(
+        tx,
+        &LeaseRow {
+            run: before.run.next(),
+            owner: None,
+            ..before
+        },
+    )
+}
+
+/// Fences the owner of a damaged lease row: an owner may remember the row by its checksum, and the
+/// cleared checksum cannot match that.
+pub(super) fn fence_damaged(tx: &Connection, session: SessionId) -> Result<(), Error> {
+    tx.execute("UPDATE lease SET row_check = x''", [])
+        .map_err(session_error(session))?;
+    Ok(())
+}
+
+pub(super) fn session_row(
+    tx: &Connection,
+    session: SessionId,
+) -> Result<Option<SessionRow>, Error> {
+    let query = format!("SELECT {} FROM session WHERE id = ?1", SessionRow::COLUMNS);
+    tx.query_row(&query, [session.to_string()], |row| {
+        Ok(SessionRow::read(row))
+    })
+    .optional()
+    .map_err(session_error(session))?
+    .transpose()
+}
+
+pub(super) fn rename(tx: &Connection, session: SessionId, name: &Name) -> Result<(), Error> {
+    let row = session_row(tx, session)?.ok_or(Error::NoSession(session))?;
+    let row = SessionRow {
+        name: name.clone(),
+        ..row
+    };
+    tx.execute(
+        "UPDATE session SET name = ?2, row_check = ?3 WHERE id = ?1",
+        params![row.id.to_string(), row.name.as_str(), row.check()],
+    )
+    .map_err(session_error(session))?;
+    Ok(())
 }
 
 pub(super) fn matches_lease(row: &LeaseRow, seen: &Lease) -> bool {
@@ -348,30 +367,53 @@ pub(super) fn matches_lease(row: &LeaseRow, seen: &Lease) -> bool {
 }
 
 pub(super) fn load_lease(tx: &Connection, session: SessionId) -> Result<LeaseRow, Error> {
-    static QUERY: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-        format!(
-            "SELECT {} FROM lease WHERE session_id = ?1",
-            LeaseRow::COLUMNS
-        )
-    });
-    tx.prepare_cached(&QUERY)
+    static QUERY: std::sync::LazyLock<String> =
+        std::sync::LazyLock::new(|| format!("SELECT {} FROM lease", LeaseRow::COLUMNS));
+    let row = tx
+        .prepare_cached(&QUERY)
         .and_then(|mut statement| {
             statement
-                .query_row([session.to_string()], |row| Ok(LeaseRow::read(row, 0)))
+                .query_row([], |row| Ok(LeaseRow::read(row, 0)))
                 .optional()
         })
         .map_err(session_error(session))?
-        .ok_or(Error::NoSession(session))?
-        .map_err(|error| of_session(session, error))
+        .ok_or_else(|| missing_row(session, "lease"))?;
+    let row = row.map_err(|error| of_session(session, error))?;
+    if row.session == session {
+        Ok(row)
+    } else {
+        Err(foreign_row(session, row.session))
+    }
+}
+
+/// The error for a session whose database lost one of its rows.
+pub(super) fn missing_row(session: SessionId, table: &str) -> Error {
+    Error::Damaged {
+        object: format!("session {session}"),
+        reason: format!("its row in table {table} is missing"),
+    }
+}
+
+/// The error for a database that belongs to another session.
+pub(super) fn foreign_row(session: SessionId, found: SessionId) -> Error {
+    Error::Damaged {
+        object: format!("session {session}"),
+        reason: format!("its database is that of session {found}"),
+    }
 }
 
 pub(super) fn update_lease(tx: &Connection, lease: &LeaseRow) -> Result<(), Error> {
-    tx.prepare_cached(
-        "UPDATE lease SET run = ?2, owner = ?3, since = ?4, until = ?5, status = ?6, spec_digest = ?7, head_seq = ?8, head_hash = ?9, updated_at = ?10, row_check = ?11 WHERE session_id = ?1",
-    )
-    .and_then(|mut statement| statement.execute(params_from_iter(lease.values())))
-    .map_err(session_error(lease.session))?;
-    Ok(())
+    let updated = tx
+        .prepare_cached(
+            "UPDATE lease SET run = ?2, owner = ?3, since = ?4, until = ?5, status = ?6, spec_digest = ?7, head_seq = ?8, head_hash = ?9, updated_at = ?10, row_check = ?11 WHERE session_id = ?1",
+        )
+        .and_then(|mut statement| statement.execute(params_from_iter(lease.values())))
+        .map_err(session_error(lease.session))?;
+    if updated == 1 {
+        Ok(())
+    } else {
+        Err(missing_row(lease.session, "lease"))
+    }
 }
 
 /// Adds the session to the error for a damaged row.

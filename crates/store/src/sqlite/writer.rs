@@ -21,6 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use segno_core::id::SessionId;
 use segno_core::ports::Clock;
 use segno_core::store::Error;
 use tokio::sync::{Semaphore, oneshot};
@@ -66,14 +67,19 @@ struct Busy {
 }
 
 impl Writer {
-    pub(super) fn new(home: Home, ack_markers: AckMarkers, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        home: Home,
+        session: SessionId,
+        ack_markers: AckMarkers,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
             clock,
             places: Semaphore::new(QUEUE),
             queue: Mutex::new(Queue {
                 writes: VecDeque::new(),
                 next_ticket: 0,
-                committer: Some(Committer::new(home, ack_markers)),
+                committer: Some(Committer::new(home, session, ack_markers)),
                 busy: None,
             }),
         }
@@ -303,7 +309,7 @@ impl Leader<'_> {
             Err(error) => error,
         };
         let writes = std::mem::take(&mut self.writer.lock().writes);
-        committer.refuse(writes, &error);
+        Committer::refuse(writes, &error);
     }
 }
 

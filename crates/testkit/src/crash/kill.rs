@@ -164,9 +164,9 @@ impl Tracee {
     pub const fn file(self) -> Option<&'static str> {
         match self {
             Self::Main | Self::Any => None,
-            Self::Database => Some("segno.db"),
-            Self::Log => Some("segno.db-wal"),
-            Self::Index => Some("segno.db-shm"),
+            Self::Database => Some("journal.db"),
+            Self::Log => Some("journal.db-wal"),
+            Self::Index => Some("journal.db-shm"),
         }
     }
 }

@@ -150,7 +150,7 @@ impl Profile {
         Self::parse(&fs::read_to_string(sibling_path(sandbox, "trace")).unwrap())
     }
 
-    /// Parses lines such as `4711<segno> pwrite64(7</home/segno.db-wal>, ...`.
+    /// Parses lines such as `4711<segno> pwrite64(7</home/sessions/ID/journal.db-wal>, ...`.
     fn parse(trace: &str) -> Self {
         let mut calls = Vec::new();
         let mut main = None;

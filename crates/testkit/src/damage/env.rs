@@ -42,6 +42,7 @@ pub(super) fn env(root: &Path, calls: Arc<Mutex<Vec<String>>>) -> Result<Env, St
         drivers: Arc::new(CountingDriver(calls)),
         redactor: Arc::clone(&REDACTOR),
         ttl: Duration::from_secs(30),
+        end_stopped_owners: false,
         version: "0",
     })
 }

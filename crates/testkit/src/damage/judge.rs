@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::SessionId;
 use segno_core::journal::Head;
-use segno_core::store::Severity;
+use segno_core::store::{Filter, Severity};
 use segno_engine::{Env, StopToken, history};
 use segno_sessions as sessions;
 use segno_sessions::doctor;
@@ -23,14 +23,14 @@ use crate::sandbox::{ProcessOutput, Sandbox, run_to_end};
 impl Specimen {
     /// Judges one damage through the libraries, in `copy`.
     pub fn judge(&self, copy: &StoreCopy, damage: &Damage, depth: Depth) -> Verdict {
-        copy.restore(&self.files, Some(damage));
+        copy.restore(&self.files, &self.links, Some(damage));
         damage.apply(&copy.root(), self);
         self.verdict(&self.answers.in_process, self.query(copy, depth))
     }
 
     /// Judges one damage with the real binary, in `copy`.
     pub fn judge_binary(&self, copy: &StoreCopy, damage: &Damage) -> Verdict {
-        copy.restore(&self.files, Some(damage));
+        copy.restore(&self.files, &self.links, Some(damage));
         damage.apply(&copy.root(), self);
         self.verdict(&self.answers.by_binary, self.query_binary(copy))
     }
@@ -131,7 +131,7 @@ impl Specimen {
     }
 
     async fn query_reading(&self, env: &Env, when: &str, replies: &mut BTreeMap<String, Reply>) {
-        match sessions::list(env).await {
+        match sessions::list(env, Filter::default()).await {
             Err(error) => {
                 for session in [self.completed, self.interrupted] {
                     replies.insert(format!("{when}list {session}"), refusal(&error));
@@ -231,7 +231,12 @@ impl Specimen {
             _ => Reply::Wrong(format!("{}: {}", said.status, said.stderr)),
         };
         let objects = [
-            "segno.db", "blob", "damaged", "/heads", "/blobs", "/backups",
+            "journal.db",
+            "blob",
+            "damaged",
+            "/heads",
+            "/blobs",
+            "/backups",
         ];
         let said = match reply_of(run(&["doctor"]), &objects) {
             // Findings of lower severity are not damage.
@@ -254,7 +259,7 @@ impl Specimen {
             replies.insert("list".into(), reply_of(listed, &objects));
         }
         for id in &ids {
-            let names = [id, "segno.db", "/heads", "/blobs"];
+            let names = [id, "journal.db", "/heads", "/blobs"];
             let said = reply_of(run(&["show", "--json", id]), &names);
             replies.insert(format!("show {id}"), said);
             let said = reply_of(run(&["logs", "--json", id]), &names);
@@ -267,13 +272,13 @@ impl Specimen {
         let said = if again {
             Reply::Wrong(format!("finished steps were asked again: {calls}"))
         } else {
-            match reply_of(said, &[&ids[1], "segno.db", "blob", "/heads"]) {
+            match reply_of(said, &[&ids[1], "journal.db", "blob", "/heads"]) {
                 Reply::Answer(output) => Reply::Answer(format!("{calls}: {output}")),
                 other => other,
             }
         };
         replies.insert("resume".into(), said);
-        let said = reply_of(run(&["logs", "--json", &ids[0]]), &[&ids[0], "segno.db"]);
+        let said = reply_of(run(&["logs", "--json", &ids[0]]), &[&ids[0], "journal.db"]);
         replies.insert(format!("after the resume: logs {}", ids[0]), said);
         replies
     }

@@ -37,8 +37,8 @@ pub enum Damage {
     Link(PathBuf),
     /// A dangling symlink replaces the file.
     DeadLink(PathBuf),
-    /// An older database without a log replaces the current one.
-    OlderDatabase,
+    /// An older database without a log replaces this one.
+    OlderDatabase(PathBuf),
 }
 
 impl Damage {
@@ -46,10 +46,11 @@ impl Damage {
     pub fn file(&self) -> PathBuf {
         match self {
             Self::Flip { file, .. } | Self::Truncate { file, .. } => file.clone(),
-            Self::Gone(file) | Self::Folder(file) | Self::Link(file) | Self::DeadLink(file) => {
-                file.clone()
-            }
-            Self::OlderDatabase => "segno.db".into(),
+            Self::Gone(file)
+            | Self::Folder(file)
+            | Self::Link(file)
+            | Self::DeadLink(file)
+            | Self::OlderDatabase(file) => file.clone(),
         }
     }
 
@@ -79,9 +80,9 @@ impl Damage {
                 fs::remove_file(&path).unwrap();
                 symlink("/nowhere/at/all", path).unwrap();
             }
-            Self::OlderDatabase => {
-                fs::write(&path, &specimen.older).unwrap();
-                let _ = fs::remove_file(root.join("segno.db-wal"));
+            Self::OlderDatabase(_) => {
+                let _ = fs::remove_file(path.with_extension("db-wal"));
+                fs::write(path, &specimen.older).unwrap();
             }
         }
     }

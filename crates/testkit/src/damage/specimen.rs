@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use segno_core::id::SessionId;
 
-use super::copy::read_all;
+use super::copy::read_home;
 use super::judge::{Reply, run_binary};
 use super::{Damage, Depth, StoreCopy};
 use crate::clock::Seeded;
@@ -33,10 +33,12 @@ pub struct Specimen {
     pub(super) sandbox: Sandbox,
     /// Every file of the home, by its path below it.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
+    /// Every link, and where it leads.
+    pub(super) links: BTreeMap<PathBuf, PathBuf>,
     pub completed: SessionId,
     /// The session that was killed.
     pub interrupted: SessionId,
-    /// The database before the killed session's last events.
+    /// The killed session's database before its last events.
     pub older: Vec<u8>,
     pub(super) answers: Answers,
     /// Held while the real binary runs: its calls are counted in one file.
@@ -58,7 +60,6 @@ impl Specimen {
         sandbox.write("done.yaml", &spec("done", 2));
         sandbox.write("cut.yaml", &spec("cut", STEPS));
         sandbox.segno(&["run", "done.yaml"]).expect_success();
-        let older = fs::read(sandbox.home().join("segno.db")).unwrap();
         let before = sandbox.calls().len();
         let mut child = sandbox.start(&["run", "cut.yaml"]);
         wait_until("the last step is in flight", || {
@@ -66,13 +67,20 @@ impl Specimen {
         });
         child.kill().unwrap();
         child.wait().unwrap();
+        let copy = StoreCopy::new();
+        let older = older_database(&sandbox, &copy);
+        let mut child = sandbox.start(&["resume", "cut"]);
+        wait_until("the last step is in flight again", || {
+            sandbox.calls().len() == before + STEPS + 1
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
         if leaves == AfterKill::Database {
             sandbox.segno(&["sessions", "list"]).expect_success();
         }
         sandbox.write("answers.yaml", &answers(0));
-        let files = read_all(&sandbox.home(), Path::new(""));
-        let copy = StoreCopy::new();
-        copy.restore(&files, None);
+        let (files, links) = read_home(&sandbox.home());
+        copy.restore(&files, &links, None);
         let listed = run_binary(&sandbox, &copy, &["sessions", "list", "--json"]).expect_success();
         let id = |name: &str| {
             let lines = listed.json();
@@ -84,22 +92,36 @@ impl Specimen {
             interrupted: id("cut"),
             sandbox,
             files,
+            links,
             older,
             answers: Answers::default(),
             binary_lock: Mutex::new(()),
         };
-        copy.restore(&specimen.files, None);
+        copy.restore(&specimen.files, &specimen.links, None);
         specimen.answers.in_process = answers_only(specimen.query(&copy, Depth::Whole));
-        copy.restore(&specimen.files, None);
+        copy.restore(&specimen.files, &specimen.links, None);
         specimen.answers.by_binary = answers_only(specimen.query_binary(&copy));
         specimen
     }
 
-    /// Files that can be damaged: all but the reserve and the file that SQLite creates anew.
+    /// Files that can be damaged: all but the reserve, empty ones, and those that SQLite creates
+    /// anew.
     pub fn targets(&self) -> Vec<PathBuf> {
-        let is_target =
-            |path: &&PathBuf| !path.ends_with("reserve") && !path.ends_with("segno.db-shm");
-        self.files.keys().filter(is_target).cloned().collect()
+        let is_target = |(path, content): &(&PathBuf, &Vec<u8>)| {
+            !path.ends_with("reserve") && !path.ends_with("journal.db-shm") && !content.is_empty()
+        };
+        let targets = self.files.iter().filter(is_target);
+        targets.map(|(path, _)| path.clone()).collect()
+    }
+
+    /// The database of the interrupted session.
+    pub fn database(&self) -> PathBuf {
+        PathBuf::from(format!("sessions/{}/journal.db", self.interrupted))
+    }
+
+    /// Its log.
+    pub fn log(&self) -> PathBuf {
+        self.database().with_extension("db-wal")
     }
 
     /// A random flip; every file is equally likely.
@@ -110,6 +132,14 @@ impl Specimen {
         let bit = u8::try_from(rng.below(8)).unwrap();
         Damage::Flip { file, byte, bit }
     }
+}
+
+/// The database of the session `cut` as it is now, in one file.
+fn older_database(sandbox: &Sandbox, copy: &StoreCopy) -> Vec<u8> {
+    let (files, links) = read_home(&sandbox.home());
+    copy.restore(&files, &links, None);
+    run_binary(sandbox, copy, &["show", "cut"]).expect_success();
+    fs::read(copy.root().join("names/cut.session/journal.db")).unwrap()
 }
 
 pub(super) fn answers_only(replies: BTreeMap<String, Reply>) -> BTreeMap<String, String> {

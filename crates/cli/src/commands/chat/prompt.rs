@@ -9,7 +9,7 @@ use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_core::time::format_duration;
 use segno_engine::steps::chat::Audience;
-use segno_engine::{Env, Error, Outcome, Stop, StopToken, history, lease};
+use segno_engine::{Env, Error, Outcome, Stop, StopToken, history};
 use segno_sessions::chat::{self, Effect, Limits, NewChat};
 use segno_sessions::resume::Options;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -290,8 +290,8 @@ impl PromptSession {
             let (seen, status) = (now.head, Status::Paused);
             match chat::set_idle(&self.env, &now, seen, status, by, observer).await {
                 // The run that holds the chat now decides.
-                Ok(_)
-                | Err(chat::Error::Lease(lease::Error::Held { .. }) | chat::Error::Ended(_)) => {}
+                Ok(_) | Err(chat::Error::Ended(_)) => {}
+                Err(chat::Error::Lease(error)) if error.is_held() => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::snapshot::Size;
+use segno_core::store::Filter;
 use segno_engine::retention;
 use segno_sessions as sessions;
 use segno_sessions::checkpoint;
@@ -50,7 +51,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         checkpoint::list(&env, session.as_ref()).await?
     };
     manifests.reverse();
-    let (listed, _) = sessions::list(&env).await?;
+    let (listed, _) = sessions::list(&env, Filter::default()).await?;
     let names: HashMap<_, _> = listed
         .into_iter()
         .map(|listed| (listed.summary.id, listed.summary.name.to_string()))

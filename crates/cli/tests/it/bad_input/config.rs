@@ -18,7 +18,9 @@ fn unknown_setting_is_reported_by_name() {
         assert!(output.stderr.contains("config.toml"), "{}", output.stderr);
         assert!(output.stderr.contains(key), "{}", output.stderr);
         assert!(
-            output.stderr.contains("lease.ttl_ms, cleanup.max_age_days"),
+            output
+                .stderr
+                .contains("lease.ttl_ms, lease.end_stopped, cleanup"),
             "{}",
             output.stderr
         );
@@ -43,7 +45,7 @@ fn setting_of_wrong_type_or_range_is_refused() {
         sandbox
             .segno(&["status"])
             .refused(2, &["config.toml cannot be used", "[C0102]"]);
-        assert!(!sandbox.home().join("segno.db").exists());
+        assert!(!sandbox.home().join("sessions").exists());
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use segno_testkit::sandbox::{Sandbox, run_to_end};
@@ -12,15 +13,13 @@ use crate::commands::{failing_chain, root, session_statuses};
 use crate::sandbox;
 
 #[track_caller]
-fn python(sandbox: &Sandbox, script: &str) {
+fn python(sandbox: &Sandbox, database: &Path, script: &str) {
     let mut command = Command::new("python3");
     sandbox.set_env(&mut command);
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
     }
-    command
-        .args(["-c", script])
-        .arg(sandbox.home().join("segno.db"));
+    command.args(["-c", script]).arg(database);
     run_to_end(command).expect_success();
 }
 
@@ -94,7 +93,7 @@ fn home_writable_by_others_is_refused_with_a_hint() {
             &["is not safe", "others may write to it", "[F0104]", &hint],
         );
         assert!(sandbox.calls().is_empty());
-        assert!(!sandbox.home().join("segno.db").exists());
+        assert!(!sandbox.home().join("sessions").exists());
     }
 }
 
@@ -150,42 +149,43 @@ fn default_home_is_in_the_users_state_folder() {
     let mut command = sandbox.command(&["status"]);
     command.env_remove("SEGNO_HOME");
     run_to_end(command).expect_success();
-    assert!(root(&sandbox).join(".local/state/segno/segno.db").exists());
+    assert!(root(&sandbox).join(".local/state/segno/sessions").exists());
+}
+
+/// Sets the format of a database.
+fn set_format(sandbox: &Sandbox, database: &Path, format: u32) {
+    let script = format!(
+        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('PRAGMA application_id = 1399154542')\nc.execute('PRAGMA user_version = {format}')\nc.commit()\nc.close()"
+    );
+    python(sandbox, database, &script);
 }
 
 #[test]
-fn database_of_a_newer_version_is_left_unchanged() {
+fn session_of_a_newer_version_is_left_unchanged() {
     let sandbox = sandbox();
     failing_chain(&sandbox);
     sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
-    let database = sandbox.home().join("segno.db");
-    python(
-        &sandbox,
-        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('PRAGMA user_version = 9')\nc.commit()\nc.close()",
-    );
+    let database = sandbox.home().join("names/chain.session/journal.db");
+    set_format(&sandbox, &database, 9);
     let before = fs::read(&database).unwrap();
     for words in [
-        &["status"][..],
-        &["run", "chain.yaml"],
-        &["resume"],
-        &["sessions", "cleanup", "--yes"],
+        &["show", "chain"][..],
+        &["resume", "chain"],
+        &["logs", "chain"],
     ] {
-        sandbox.segno(words).refused(
-            12,
-            &[
-                "segno.db has format 9",
-                "up to 2",
-                "[F0103]",
-                "use the newer version of Segno",
-            ],
-        );
+        let texts = [
+            "journal.db has format 9",
+            "up to 3",
+            "[F0103]",
+            "use the newer version of Segno",
+        ];
+        sandbox.segno(words).refused(12, &texts);
     }
+    let listed = sandbox.segno(&["status"]).expect_success().stdout;
+    assert!(listed.contains("has format 9"), "{listed}");
     assert_eq!(fs::read(&database).unwrap(), before);
     assert_eq!(sandbox.calls().len(), 3);
-    python(
-        &sandbox,
-        "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('PRAGMA user_version = 2')\nc.commit()\nc.close()",
-    );
+    set_format(&sandbox, &database, 3);
     assert_eq!(
         session_statuses(&sandbox),
         [("chain".into(), "failed".into())]
@@ -193,11 +193,35 @@ fn database_of_a_newer_version_is_left_unchanged() {
 }
 
 #[test]
+fn home_of_a_newer_version_is_left_unchanged() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox.configure("");
+    let database = sandbox.home().join("segno.db");
+    set_format(&sandbox, &database, 9);
+    let before = fs::read(&database).unwrap();
+    for words in [
+        &["status"][..],
+        &["run", "chain.yaml"],
+        &["resume"],
+        &["sessions", "cleanup", "--yes"],
+    ] {
+        sandbox
+            .segno(words)
+            .refused(12, &["segno.db has format 9", "[F0103]"]);
+    }
+    assert_eq!(fs::read(&database).unwrap(), before);
+    assert!(sandbox.calls().is_empty());
+}
+
+#[test]
 fn a_database_of_another_program_is_not_used() {
     let sandbox = sandbox();
     sandbox.configure("");
+    let database = sandbox.home().join("segno.db");
     python(
         &sandbox,
+        &database,
         "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('CREATE TABLE theirs (x)')\nc.execute('INSERT INTO theirs VALUES (7)')\nc.commit()\nc.close()",
     );
     sandbox
@@ -205,6 +229,7 @@ fn a_database_of_another_program_is_not_used() {
         .refused(17, &["segno.db", "not a Segno database", "[J0104]"]);
     python(
         &sandbox,
+        &database,
         "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nassert c.execute('SELECT x FROM theirs').fetchall() == [(7,)]\nassert c.execute('SELECT count(*) FROM sqlite_schema').fetchall() == [(1,)]",
     );
 }

@@ -148,7 +148,14 @@ fn all_stored_files_are_private() {
         .iter()
         .filter_map(|path| path.file_name()?.to_str())
         .collect();
-    for name in ["segno.db", "segno.db-wal", "segno.db-shm", "blobs", "heads"] {
+    for name in [
+        "journal.db",
+        "journal.db-wal",
+        "journal.db-shm",
+        "lock",
+        "blobs",
+        "heads",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     for path in &all {

@@ -205,7 +205,7 @@ fn tool_errors_are_sent_to_the_model() {
         ),
         (
             "file_read",
-            json!({"path": "../home/segno.db"}),
+            json!({"path": "../home/seal.key"}),
             "outside of the workspace",
         ),
         (

@@ -3,15 +3,10 @@
 //! else.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Statement, params};
-use segno_core::id::SessionId;
 use segno_core::store::Batch;
-
-/// How many commits can be queued; half of them at most share one commit. The same as in the store.
-const QUEUE: usize = 1024;
 
 /// Creates a database with the same durability settings as the store's.
 pub(crate) fn open(folder: &Path) -> Connection {
@@ -123,40 +118,27 @@ pub(crate) fn one_by_one(folder: &Path, batches: &[Batch]) -> Vec<Duration> {
     batches.iter().map(timed).collect()
 }
 
-/// Several sessions at once: one thread each, and one writer that commits all queued batches in one
-/// transaction. Returns how long all of it took.
-pub(crate) fn concurrently(folder: &Path, sessions: Vec<Vec<Batch>>) -> Duration {
-    let connection = open(folder);
-    for session in &sessions {
-        begin(&connection, &session[0]);
-    }
-    let (queue, waiting) = sync_channel::<(Batch, SyncSender<SessionId>)>(QUEUE);
+/// Several sessions at once: one thread each, with a database of its own. Returns how long all of
+/// it took.
+pub(crate) fn concurrently(folder: &Path, sessions: &[Vec<Batch>]) -> Duration {
+    let databases: Vec<_> = (0..sessions.len())
+        .map(|number| {
+            let own = folder.join(number.to_string());
+            std::fs::create_dir(&own).unwrap();
+            open(&own)
+        })
+        .collect();
+    let begun = Instant::now();
     std::thread::scope(|scope| {
-        let begun = Instant::now();
-        for session in sessions {
-            let queue = queue.clone();
+        for (connection, batches) in databases.into_iter().zip(sessions) {
             scope.spawn(move || {
-                let (answer, answered) = sync_channel(1);
-                for batch in session {
-                    queue.send((batch, answer.clone())).unwrap();
-                    answered.recv().unwrap();
+                begin(&connection, &batches[0]);
+                let mut bare = Loop::new(&connection);
+                for batch in batches {
+                    bare.commit([batch]);
                 }
             });
         }
-        drop(queue);
-        serve(&connection, &waiting);
-        begun.elapsed()
-    })
-}
-
-fn serve(connection: &Connection, waiting: &Receiver<(Batch, SyncSender<SessionId>)>) {
-    let mut bare = Loop::new(connection);
-    while let Ok(first) = waiting.recv() {
-        let mut jobs = vec![first];
-        jobs.extend(waiting.try_iter().take(QUEUE / 2 - 1));
-        bare.commit(jobs.iter().map(|(batch, _)| batch));
-        for (batch, answer) in jobs {
-            answer.send(batch.session).unwrap();
-        }
-    }
+    });
+    begun.elapsed()
 }

@@ -21,6 +21,7 @@ mod chain;
 mod disk;
 mod figures;
 mod growth;
+mod listing;
 mod long;
 mod many;
 mod parts;
@@ -46,8 +47,8 @@ const USAGE: &str =
   --json FILE    write every sample
   --plot FILE    plot the cost of long workflows as SVG
   --dir DIR      where to measure [default: next to this program]
-  --only PART    append, many, chain, resume, growth, long, agents, pause or snapshots
-                 (repeatable)";
+  --only PART    append, many, chain, resume, growth, long, listing, agents, pause or
+                 snapshots (repeatable)";
 
 /// Measures one part; probes the disk before each round.
 type Part = fn(&Plan, &mut Disk, &mut Table);
@@ -129,13 +130,14 @@ fn main() -> ExitCode {
     tempfile::env::override_temp_dir(plan.folder.path()).unwrap();
     let mut disk = Disk::new(plan.folder.path());
     let mut table = Table::default();
-    let parts: [(&str, Part); 9] = [
+    let parts: [(&str, Part); 10] = [
         ("append", append::measure),
         ("many", many::measure),
         ("chain", chain::measure),
         ("resume", resume::measure),
         ("growth", growth::measure),
         ("long", long::measure),
+        ("listing", listing::measure),
         ("agents", agents::measure),
         ("pause", pause::measure),
         // The last part: it leaves millions of freed inodes behind, which slow down the next part.

@@ -37,6 +37,7 @@ pub(crate) fn env(store: Sqlite) -> Env {
         drivers: Arc::new(NoProcesses),
         redactor: Arc::new(Redactor::new([])),
         ttl: TTL,
+        end_stopped_owners: false,
         version: "bench",
     }
 }
