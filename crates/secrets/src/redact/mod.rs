@@ -2,7 +2,7 @@
 //!
 //! Four finders search a text, one after the other; a later finder skips what an earlier one has found:
 //!
-//! 1. `environment`: the exact values of this process's secrets, in any encoding;
+//! 1. `known`: the exact values of this process's secrets (`environment`), in any encoding;
 //! 2. `families` and `structured`: keys with a vendor's prefix, private key blocks, credentials in
 //!    headers and URLs;
 //! 3. `assignment`: values that a name marks as secret (`password=…`, `"api_key": "…"`);
@@ -23,6 +23,7 @@ mod encoding;
 mod entropy;
 mod environment;
 mod families;
+mod known;
 mod name;
 mod personal;
 mod piece;
@@ -33,5 +34,6 @@ mod shape;
 mod structured;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use redactor::Redactor;
