@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::known::Known;
 use super::piece::{Hit, Piece};
-use super::{assignment, entropy, environment, families, personal, placeholder};
+use super::{assignment, entropy, environment, families, mention, personal, placeholder};
 
 /// A replacement by one finder can expose a match for another, so they run in rounds. Ordinary text
 /// needs one round and a second to confirm; the limit keeps the time linear for hostile text.
@@ -148,6 +148,7 @@ impl Redactor {
             }
             run_finder(text, name, &mut hits, families::find);
             run_finder(text, name, &mut hits, assignment::find);
+            run_finder(text, name, &mut hits, mention::find);
             run_finder(text, name, &mut hits, entropy::find);
             if hits.len() == before {
                 break;
