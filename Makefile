@@ -32,6 +32,7 @@ check: ## Run the fast tests: no program but ours, no tools to install (every sa
 	@$(CARGO) nextest run --profile fast --workspace $(FEATURES)
 
 test: tools lint ## Install what the tests need, run every suite, end with a line of counts
+	@rm -f target/tmp/redaction.txt
 	@$(CARGO) nextest run --workspace $(FEATURES) --no-fail-fast > target/nextest.log 2>&1; \
 	status=$$?; grep -v ' PASS ' target/nextest.log; \
 	count() { sed -n "s/.*Summary .*[ ,]\([0-9][0-9]*\) $$1.*/\1/p" target/nextest.log | tail -n 1; }; \
@@ -40,6 +41,7 @@ test: tools lint ## Install what the tests need, run every suite, end with a lin
 	test $$status -eq 0 -o $$failed -gt 0 || failed=1; \
 	flaky=$$(sed -n 's/^ *FLAKY [0-9/]* *\[[^]]*\] *\(([^)]*) *\)*//p' target/nextest.log | sort -u); \
 	test -z "$$flaky" || printf 'flaky (passed in a retry):\n%s\n' "$$flaky"; \
+	test ! -e target/tmp/redaction.txt || cat target/tmp/redaction.txt; \
 	echo "tests: $${passed:-0} passed, $$failed failed"; \
 	exit $$status
 

@@ -16,7 +16,9 @@ use super::{placeholder, shape};
 
 /// Longer names and values do not belong to an assignment and need not be searched.
 const LONGEST_NAME: usize = 64;
-const LONGEST_VALUE: usize = 512;
+pub(super) const LONGEST_VALUE: usize = 512;
+/// Words before a name that belong to it.
+const LONGEST_PHRASE: usize = 24;
 /// Blanks, quotes and backslashes between a name, its separator and the value.
 const LONGEST_GAP: usize = 12;
 
@@ -37,10 +39,17 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
         if separator < hidden {
             continue;
         }
-        let Some(name) = name_before(piece, separator) else {
+        let Some((start, name)) = name_before(piece, separator) else {
             continue;
         };
-        let Some((confidence, family)) = name::classify(name) else {
+        // The part of a resource name: `arn:…:secret:db-1`.
+        if piece.text[separator..].starts_with(':') && piece.text[..start].ends_with(':') {
+            continue;
+        }
+        let found = name::classify(name)
+            .or_else(|| classify_in_query(&piece.text[..start], name))
+            .map(|found| stronger_with_words(piece, start, name, found));
+        let Some((confidence, family)) = found else {
             continue;
         };
         if let Some((start, value)) = value_after(piece, separator + 1, &mut runs)
@@ -59,8 +68,34 @@ pub(super) fn replacement(name: &str, value: &str) -> Option<String> {
     (one_word && is_secret(confidence, value)).then(|| placeholder::of(family, value))
 }
 
-/// The name before the separator at `at`.
-fn name_before<'a>(piece: &Piece<'a>, at: usize) -> Option<&'a str> {
+/// What the name says together with the words before it: `API key`, `secret access key`.
+fn stronger_with_words(
+    piece: &Piece<'_>,
+    start: usize,
+    name: &str,
+    found: (Confidence, &'static str),
+) -> (Confidence, &'static str) {
+    if !name.eq_ignore_ascii_case("key") || !piece.text[..start].ends_with(' ') {
+        return found;
+    }
+    let before = &piece.text.as_bytes()[..start];
+    let length = before
+        .iter()
+        .rev()
+        .take(LONGEST_PHRASE)
+        .take_while(|byte| byte.is_ascii_alphabetic() || **byte == b' ')
+        .count();
+    let phrase = &piece.text[start - length..start + name.len()];
+    name::classify(phrase).unwrap_or(found)
+}
+
+fn classify_in_query(before: &str, name: &str) -> Option<(Confidence, &'static str)> {
+    let query = before.ends_with(['?', '&', '#']);
+    query.then(|| name::classify_parameter(name)).flatten()
+}
+
+/// The name before the separator at `at`, and its position.
+fn name_before<'a>(piece: &Piece<'a>, at: usize) -> Option<(usize, &'a str)> {
     let mut before = &piece.text.as_bytes()[..at];
     if let [rest @ .., b':'] = before {
         // `:=` assigns; `::` separates.
@@ -82,7 +117,7 @@ fn name_before<'a>(piece: &Piece<'a>, at: usize) -> Option<&'a str> {
         .take(LONGEST_NAME)
         .take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte))
         .count();
-    (length > 0).then(|| &piece.text[end - length..end])
+    (length > 0).then(|| (end - length, &piece.text[end - length..end]))
 }
 
 /// The value after a separator, and its position.
@@ -91,7 +126,8 @@ fn value_after<'a>(piece: &Piece<'a>, at: usize, runs: &mut Runs) -> Option<(usi
     // `=>` assigns, too; `==`, `=~`, `::`, `:=` and `://` do not, or not here.
     let at = match bytes.get(at)? {
         b'>' => at + 1,
-        b'=' | b'~' | b':' | b'/' => return None,
+        b'=' | b'~' | b':' => return None,
+        b'/' if bytes[at - 1] == b':' => return None,
         _ => at,
     };
     let blank = piece.run(at, |byte| b" \t".contains(&byte));
@@ -121,11 +157,9 @@ fn value_after<'a>(piece: &Piece<'a>, at: usize, runs: &mut Runs) -> Option<(usi
         None => {
             let stop = |byte: u8| byte <= b' ' || b"\"'`,;&()[]{}<>|\\".contains(&byte);
             let end = runs.bare.end(piece, start, |byte| !stop(byte));
-            // A call, an index, a type with parameters: code, not a value.
-            if matches!(
-                bytes.get(end),
-                Some(b'(' | b'[' | b'{' | b'<' | b'"' | b'\'' | b'`')
-            ) {
+            // A call, an index, a type with parameters: code, not a value. A quote may end a string
+            // that contains the name, too.
+            if matches!(bytes.get(end), Some(b'(' | b'[' | b'{' | b'<')) {
                 return None;
             }
             start + piece.text[start..end].trim_end_matches(['.', ':']).len()
@@ -134,7 +168,7 @@ fn value_after<'a>(piece: &Piece<'a>, at: usize, runs: &mut Runs) -> Option<(usi
     (end - start <= LONGEST_VALUE).then(|| (start, &piece.text[start..end]))
 }
 
-fn is_secret(confidence: Confidence, value: &str) -> bool {
+pub(super) fn is_secret(confidence: Confidence, value: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
     let harmless = shape::is_common_word(value)
         || shape::is_numeric(value)
@@ -153,6 +187,12 @@ fn is_secret(confidence: Confidence, value: &str) -> bool {
         Confidence::Weak => {
             let mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
             value.len() >= 8 && mixed && !shape::is_identifier(value) && !shape::is_uuid(value)
+                || shape::is_random_token(value)
+        }
+        Confidence::Hint => value.len() >= 20 && shape::is_random_token(value),
+        Confidence::Parameter => {
+            let digest = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+            value.len() >= 16 && (digest || shape::is_random_token(value))
         }
     }
 }

@@ -1,27 +1,13 @@
-//! Encodings of a secret: in JSON, in URLs, in base64.
+//! Encodings of a secret: base64 and hexadecimal.
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// `text` as it appears between the quotes of a JSON string.
-pub(super) fn json(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
-}
-
-/// Percent-encodes every byte of `text` except letters, digits and `kept`.
-pub(super) fn percent(text: &str, kept: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() * 3);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            for half in [byte >> 4, byte & 15] {
-                encoded.push(char::from(b"0123456789ABCDEF"[usize::from(half)]));
-            }
-        }
-    }
-    encoded
+/// The bytes of `text` in hexadecimal, in lower case.
+pub(super) fn hex(text: &str) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    text.bytes()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 /// Encodes `bytes` in base64, without padding.
@@ -117,9 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn json_and_url_escapes_are_correct() {
-        assert_eq!(json("a\"b\\c\n"), r#"a\"b\\c\n"#);
-        assert_eq!(percent("a b/é-", "-"), "a%20b%2F%C3%A9-");
+    fn hex_and_url_safe_digits_are_correct() {
+        assert_eq!(hex("a/é"), "612fc3a9");
         assert_eq!(url_safe("a+b/c"), "a-b_c");
     }
 }

@@ -1,7 +1,8 @@
 //! Long random tokens that no other finder explains.
 //!
 //! Only a delimited token counts: between whitespace, quotes or brackets, possibly after `name=` or
-//! `name:`. It needs all character classes and at least 4.5 bits per character. Values that look random
+//! `name:`. It needs all character classes, and nearly as many bits per
+//! character as random letters and digits of its length have. Values that look random
 //! and must stay, because redacting them would lose work, have a test in `tests::ordinary`:
 //!
 //! - hexadecimal digests and UUIDs (too few bits per character) and ULIDs (one case): they identify
@@ -18,11 +19,12 @@
 use std::ops::Range;
 
 use super::piece::{Hit, Piece};
-use super::shape;
+use super::{name, shape};
 
 const SHORTEST: usize = 24;
 const LONGEST: usize = 200;
-const LEAST_BITS: f64 = 4.5;
+/// The maximum distance between an account and the token that is passed after it.
+const LONGEST_ARGUMENT_GAP: usize = 48;
 /// The maximum distance between a name and its token.
 const LONGEST_GAP: usize = 8;
 
@@ -61,15 +63,25 @@ fn belongs_to_token(byte: u8) -> bool {
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     let bytes = piece.text.as_bytes();
     let mut at = 0;
+    let mut account = None;
     while let Some(segment) = bytes.get(at..at + SHORTEST) {
         if let Some(end) = segment.iter().rposition(|byte| ends_token(*byte)) {
             at += end + 1;
             continue;
         }
         let end = piece.run(at + SHORTEST, |byte| !ends_token(byte));
-        // The cheap check first: it rejects hexadecimal digests and long words.
+        // Without the marker of a diff line.
+        let text = piece.text[at..end].trim_start_matches(['+', '-']);
+        let after_account = account.is_some_and(|account| at - account <= LONGEST_ARGUMENT_GAP);
+        // The cheap checks first: they reject hexadecimal digests and long words.
         let short = end - at <= LONGEST + 64;
-        if short
+        if is_twilio_account(text) {
+            account = Some(end);
+        } else if after_account && is_hex(text, 32) {
+            hits.push(piece.hide(end - text.len()..end, "twilio-token"));
+        } else if is_keyed_format(text) {
+            hits.push(piece.hide(end - text.len()..end, "api-key"));
+        } else if short
             && shape::has_all_kinds(&piece.text[at..end])
             && let Some(token) = candidate(piece, at..end)
             && is_random(&piece.text[token.clone()])
@@ -77,6 +89,41 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
             hits.push(piece.hide(token, "random"));
         }
         at = end + 1;
+    }
+}
+
+/// Whether `text` is the id of a Twilio account. The token after it has the form of a digest.
+fn is_twilio_account(text: &str) -> bool {
+    text.strip_prefix("AC").is_some_and(|rest| is_hex(rest, 32))
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Formats of keys that have no prefix of three letters: Mailgun, Mailchimp, Twilio, Discord.
+fn is_keyed_format(text: &str) -> bool {
+    if !(34..=80).contains(&text.len()) {
+        return false;
+    }
+    let dashed: Vec<&str> = text.splitn(4, '-').collect();
+    let dotted: Vec<&str> = text.splitn(4, '.').collect();
+    match (dashed.as_slice(), dotted.as_slice()) {
+        ([body, one, two], _) if is_hex(body, 32) => is_hex(one, 8) && is_hex(two, 8),
+        ([body, center], _) if is_hex(body, 32) => center
+            .strip_prefix("us")
+            .is_some_and(|number| matches!(number.len(), 1 | 2) && shape::is_numeric(number)),
+        (_, [id, time, code]) => {
+            id.starts_with(['M', 'N', 'O'])
+                && (24..=28).contains(&id.len())
+                && (6..=7).contains(&time.len())
+                && (27..=40).contains(&code.len())
+                && text
+                    .bytes()
+                    .all(|byte| belongs_to_token(byte) || byte == b'.')
+                && !shape::is_wordlike(id)
+        }
+        _ => text.strip_prefix("SK").is_some_and(|rest| is_hex(rest, 32)),
     }
 }
 
@@ -150,6 +197,7 @@ fn is_public_name(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     DIGESTS.contains(&lower.as_str())
         || lower.contains("public")
+        || name::is_bookmark(name)
         || PUBLIC_NAMES.iter().any(|end| {
             // `id` must be a word of its own: `paid` does not count, `toolUseId` and `user_id` do.
             lower.strip_suffix(end).is_some_and(|rest| {
@@ -205,7 +253,8 @@ fn is_random(token: &str) -> bool {
     let padding = token.trim_end_matches('=');
     let explained = padding.contains('=')
         || is_named_digest(token)
-        || is_typed_id(token)
+        || shape::is_typed_id(token)
+        || token.starts_with("_ZN")
         || FORMATS.iter().any(|start| token.starts_with(start))
         || has_path_part(token)
         || shape::is_path(token)
@@ -215,7 +264,7 @@ fn is_random(token: &str) -> bool {
         && !token
             .bytes()
             .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-        && shape::entropy(token) >= LEAST_BITS
+        && shape::entropy(token) >= shape::least_entropy(token.len())
         && !shape::is_encoded_text(token)
 }
 
@@ -223,16 +272,6 @@ fn is_named_digest(token: &str) -> bool {
     token
         .split_once('-')
         .is_some_and(|(function, _)| DIGESTS.contains(&function))
-}
-
-/// A short word and a separator before the random part, as services write the ids of their objects.
-fn is_typed_id(token: &str) -> bool {
-    const SECRET_TYPES: [&str; 7] = ["key", "token", "secret", "api", "pat", "sk", "auth"];
-    token.split_once(['_', '-']).is_some_and(|(kind, _)| {
-        (2..=16).contains(&kind.len())
-            && kind.bytes().all(|byte| byte.is_ascii_lowercase())
-            && !SECRET_TYPES.contains(&kind)
-    })
 }
 
 /// Whether one part between slashes is a plain word or number.

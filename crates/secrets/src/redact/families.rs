@@ -39,7 +39,7 @@ impl Tail {
 /// and maximum number.
 struct Family(&'static str, &'static str, Tail, usize, usize);
 
-const FAMILIES: [Family; 66] = [
+const FAMILIES: &[Family] = &[
     Family("anthropic-key", "sk-ant-", Tail::Dashed, 24, 256),
     // Many vendors of compatible APIs use this prefix, too.
     Family("openai-key", "sk-", Tail::Dashed, 20, 256),
@@ -106,6 +106,70 @@ const FAMILIES: [Family; 66] = [
     Family("postman-key", "PMAK-", Tail::Dashed, 40, 80),
     Family("doppler-token", "dp.st.", Tail::Dotted, 40, 80),
     Family("newrelic-key", "NRAK-", Tail::Plain, 24, 40),
+    Family("openai-key", "sk_", Tail::Hex, 40, 64),
+    Family("fireworks-key", "fw_", Tail::Plain, 24, 64),
+    Family("langsmith-key", "lsv2_", Tail::Dashed, 32, 64),
+    Family("huggingface-token", "api_org_", Tail::Plain, 30, 64),
+    Family("aws-bedrock-key", "ABSK", Tail::Base64, 100, 300),
+    Family("alibaba-key", "LTAI", Tail::Plain, 16, 24),
+    Family("cloudflare-key", "v1.0-", Tail::Dashed, 100, 200),
+    Family("digitalocean-token", "dor_v1_", Tail::Hex, 64, 64),
+    Family("vault-token", "hvb.", Tail::Dashed, 24, 300),
+    Family("vault-token", "hvr.", Tail::Dashed, 24, 300),
+    Family("shopify-token", "shpca_", Tail::Hex, 32, 32),
+    Family("shopify-token", "shppa_", Tail::Hex, 32, 32),
+    Family("square-token", "sq0atp-", Tail::Dashed, 22, 60),
+    Family("square-token", "sq0csp-", Tail::Dashed, 43, 60),
+    Family("square-token", "EAAA", Tail::Dashed, 56, 70),
+    Family("facebook-token", "EAAM", Tail::Plain, 80, 300),
+    Family("heroku-key", "HRKU-", Tail::Dashed, 36, 80),
+    Family("linear-key", "lin_oauth_", Tail::Plain, 32, 64),
+    Family("notion-token", "secret_", Tail::Plain, 43, 43),
+    Family("mailgun-key", "key-", Tail::Hex, 32, 32),
+    Family("brevo-key", "xkeysib-", Tail::Dashed, 64, 90),
+    Family("grafana-token", "glc_", Tail::Base64, 32, 400),
+    Family("newrelic-key", "NRJS-", Tail::Hex, 19, 19),
+    Family("newrelic-key", "NRII-", Tail::Dashed, 32, 32),
+    Family("docker-token", "dckr_oat_", Tail::Dashed, 20, 64),
+    Family("netlify-token", "nfp_", Tail::Plain, 36, 64),
+    Family("supabase-key", "sb_secret_", Tail::Dashed, 31, 60),
+    Family("planetscale-token", "pscale_pw_", Tail::Dashed, 32, 64),
+    Family("planetscale-token", "pscale_oauth_", Tail::Dashed, 32, 64),
+    Family("doppler-token", "dp.pt.", Tail::Plain, 40, 44),
+    Family("doppler-token", "dp.ct.", Tail::Plain, 40, 44),
+    Family("pulumi-token", "pul-", Tail::Hex, 40, 40),
+    Family("nuget-key", "oy2", Tail::Plain, 43, 43),
+    Family("crates-io-token", "cio", Tail::Plain, 32, 32),
+    Family("clojars-token", "CLOJARS_", Tail::Hex, 60, 60),
+    Family("atlassian-token", "ATCTT3", Tail::Base64, 60, 255),
+    Family("bitbucket-token", "ATBB", Tail::Plain, 32, 32),
+    Family("figma-token", "figd_", Tail::Dashed, 36, 60),
+    Family("sentry-token", "sntryu_", Tail::Hex, 64, 64),
+    Family("sentry-token", "sntrys_", Tail::Base64, 40, 400),
+    Family("sonar-token", "sqp_", Tail::Hex, 40, 40),
+    Family("sonar-token", "squ_", Tail::Hex, 40, 40),
+    Family("sonar-token", "sqa_", Tail::Hex, 40, 40),
+    Family("artifactory-key", "AKCp", Tail::Plain, 60, 80),
+    Family("contentful-token", "CFPAT-", Tail::Dashed, 43, 43),
+    Family("buildkite-token", "bkua_", Tail::Hex, 40, 40),
+    Family("circleci-token", "CCIPAT_", Tail::Dashed, 40, 90),
+    Family("prefect-key", "pnu_", Tail::Plain, 36, 36),
+    Family("readme-key", "rdme_", Tail::Plain, 70, 70),
+    Family("shippo-token", "shippo_live_", Tail::Hex, 40, 40),
+    Family("shippo-token", "shippo_test_", Tail::Hex, 40, 40),
+    Family("duffel-token", "duffel_live_", Tail::Dashed, 43, 43),
+    Family("duffel-token", "duffel_test_", Tail::Dashed, 43, 43),
+    Family("adafruit-key", "aio_", Tail::Plain, 28, 28),
+    Family("infracost-key", "ico-", Tail::Plain, 32, 32),
+    Family("openshift-token", "sha256~", Tail::Dashed, 43, 43),
+    Family("airtable-token", "pat", Tail::Dotted, 79, 79),
+    Family("dynatrace-token", "dt0c01.", Tail::Dotted, 89, 89),
+    Family("dynatrace-token", "dt0s16.", Tail::Dotted, 73, 89),
+    Family("flyio-token", "fm2_", Tail::Base64, 60, 800),
+    Family("dropbox-token", "sl.", Tail::Dashed, 100, 300),
+    Family("typeform-token", "tfp_", Tail::Dotted, 40, 70),
+    Family("lob-key", "live_", Tail::Hex, 35, 35),
+    Family("easypost-key", "EZAK", Tail::Plain, 54, 54),
     Family("age-key", "AGE-SECRET-KEY-1", Tail::Plain, 50, 70),
 ];
 
@@ -125,7 +189,7 @@ pub(super) fn labels() -> impl Iterator<Item = &'static str> {
 /// Finds keys by their prefixes.
 pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
     let mut runs = Runs::default();
-    let mut at = 0;
+    let (mut at, mut hidden) = (0, 0);
     while let Some((start, word)) = PREFIXES.next(piece.text, at) {
         at = start + word.len();
         let found = if structured::PREFIXES.contains(&word) {
@@ -133,8 +197,10 @@ pub(super) fn find(piece: &Piece<'_>, hits: &mut Vec<Hit>) {
         } else {
             prefixed_key(piece, start, word, &mut runs)
         };
-        if let Some(hit) = found {
-            at = at.max(hit.range.end - piece.offset);
+        // A key with its mark in the middle may begin inside of another.
+        if let Some(hit) = found.filter(|hit| hit.range.start - piece.offset >= hidden) {
+            hidden = hit.range.end - piece.offset;
+            at = at.max(hidden);
             hits.push(hit);
         }
     }
@@ -165,7 +231,8 @@ fn prefixed_key(piece: &Piece<'_>, start: usize, prefix: &str, runs: &mut Runs) 
     // Names such as `sk-learn-model-name-2` have the prefix but no randomness. Base 32 has one case and
     // may lack a digit, but its length is exact.
     let random = matches!(tail, Tail::Base32)
-        || secret.bytes().any(|byte| byte.is_ascii_digit()) && !shape::is_identifier(secret);
+        || secret.bytes().any(|byte| byte.is_ascii_digit()) && !shape::is_identifier(secret)
+        || secret.len() >= 16 && !shape::is_wordlike(secret);
     let fits = (*least..=*most).contains(&secret.len()) && word_ends && random;
     (fits && !shape::is_stand_in(secret)).then(|| piece.hide(start..end, label))
 }

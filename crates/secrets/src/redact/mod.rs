@@ -2,10 +2,11 @@
 //!
 //! Four finders search a text, one after the other; a later finder skips what an earlier one has found:
 //!
-//! 1. `environment`: the exact values of this process's secrets, in any encoding;
+//! 1. `known`: the exact values of this process's secrets (`environment`), in any encoding;
 //! 2. `families` and `structured`: keys with a vendor's prefix, private key blocks, credentials in
 //!    headers and URLs;
-//! 3. `assignment`: values that a name marks as secret (`password=…`, `"api_key": "…"`);
+//! 3. `assignment`, `mention`, `command`: values that a name, an option or a command marks as secret
+//!    (`password=…`, `"api_key": "…"`, `--token …`, `curl -u user:…`);
 //! 4. `entropy`: long random tokens without another explanation.
 //!
 //! If a workflow asks for it, `personal` searches for personal data after the first finder.
@@ -19,10 +20,13 @@
 //! its finder with its reason, and `tests::ordinary` contains text that must stay unchanged.
 
 mod assignment;
+mod command;
 mod encoding;
 mod entropy;
 mod environment;
 mod families;
+mod known;
+mod mention;
 mod name;
 mod personal;
 mod piece;
@@ -33,5 +37,6 @@ mod shape;
 mod structured;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use redactor::Redactor;

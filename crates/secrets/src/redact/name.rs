@@ -7,6 +7,10 @@ pub(super) enum Confidence {
     Strong,
     /// `token`, `secret`, `auth`: also words of parsers, clusters and protocols.
     Weak,
+    /// `key`: of a service, or of a map. Only a random value is one.
+    Hint,
+    /// `sig`, `code`: a secret in the query of an address.
+    Parameter,
 }
 
 /// Words that make a variable's name secret when they are one of its parts.
@@ -48,6 +52,26 @@ const BOOKMARKS: [&str; 12] = [
     "change", "skip", "previous",
 ];
 
+/// Words before `key` that make it one of a table, a map or a pair.
+#[rustfmt::skip]
+const PUBLIC_KEYS: [&str; 14] = [
+    "public", "primary", "foreign", "cache", "sort", "partition", "row", "object", "idempotency",
+    "group", "map", "host", "index", "unique",
+];
+
+/// Parameters of an address that grant access.
+#[rustfmt::skip]
+const PARAMETERS: [&str; 7] = [
+    "sig", "signature", "code", "hmac", "hash_key", "assertion", "ticket",
+];
+
+/// What the name of a parameter in the query of an address says about its value.
+pub(super) fn classify_parameter(name: &str) -> Option<(Confidence, &'static str)> {
+    let name = name.to_ascii_lowercase();
+    let grants = PARAMETERS.contains(&name.as_str()) || name.ends_with("-signature");
+    grants.then_some((Confidence::Parameter, "url-secret"))
+}
+
 /// The words of a name in lowercase: split at separators, and where a lowercase letter or digit precedes
 /// an uppercase letter. Numbers at the end are dropped (`PASSWORD_2`).
 fn words(name: &str) -> Vec<String> {
@@ -85,6 +109,13 @@ pub(super) fn is_secret_variable(name: &str) -> bool {
         })
 }
 
+/// Whether `name` is a bookmark in a list, such as `nextPageToken`.
+pub(super) fn is_bookmark(name: &str) -> bool {
+    let words = words(name);
+    matches!(words.as_slice(), [.., before, last]
+        if last == "token" && BOOKMARKS.contains(&before.as_str()))
+}
+
 /// What a name in a text says about its value: how certainly it is secret, and its label.
 pub(super) fn classify(name: &str) -> Option<(Confidence, &'static str)> {
     if !may_be_secret(name) {
@@ -94,7 +125,7 @@ pub(super) fn classify(name: &str) -> Option<(Confidence, &'static str)> {
     let (last, before) = words.split_last()?;
     let before = before.last().map_or("", String::as_str);
     let ends = |endings: &[&str]| endings.iter().any(|ending| last.ends_with(ending));
-    if ends(&["password", "passwd", "passphrase", "passcode"]) || last == "pwd" {
+    if ends(&["password", "passwd", "passphrase", "passcode"]) || last == "pwd" || last == "pass" {
         return Some((Confidence::Strong, "password"));
     }
     if last == "key" && before == "access" && words.iter().any(|word| word == "secret") {
@@ -114,6 +145,9 @@ pub(super) fn classify(name: &str) -> Option<(Confidence, &'static str)> {
     }
     if last == "key" && before != "public" && name.bytes().all(|byte| !byte.is_ascii_lowercase()) {
         return (words.len() > 1).then_some((Confidence::Weak, "key"));
+    }
+    if last == "key" {
+        return (!PUBLIC_KEYS.contains(&before)).then_some((Confidence::Hint, "key"));
     }
     if ends(&["token"]) {
         return (!BOOKMARKS.contains(&before)).then_some((Confidence::Weak, "token"));
@@ -138,6 +172,7 @@ fn may_be_secret(name: &str) -> bool {
         "asswd",
         "phrase",
         "passcode",
+        "pass",
         "pwd",
         "key",
         "token",
@@ -220,8 +255,14 @@ mod tests {
                 "{name}"
             );
         }
+        for name in ["key", "licenseKey", "deploy key"] {
+            let found = classify(name).map(|found| found.0);
+            assert!(
+                matches!(found, Some(Confidence::Hint | Confidence::Strong)),
+                "{name}"
+            );
+        }
         for name in [
-            "key",
             "cache_key",
             "public_key",
             "PUBLIC_KEY",

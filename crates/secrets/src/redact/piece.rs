@@ -59,6 +59,18 @@ impl Piece<'_> {
             .position(|byte| !belongs(*byte))
             .unwrap_or(rest.len())
     }
+
+    /// The end of the run of at most `longest` bytes that `belongs` accepts, starting at `at`. A
+    /// search that starts often must not read far each time.
+    pub(super) fn bounded_run(
+        &self,
+        at: usize,
+        longest: usize,
+        belongs: impl Fn(u8) -> bool,
+    ) -> usize {
+        let rest = self.text.as_bytes()[at..].iter().take(longest);
+        at + rest.take_while(|byte| belongs(**byte)).count()
+    }
 }
 
 /// The end of the last run. Starts within it have the same end, so that a text full of starts is still

@@ -6,9 +6,9 @@ use std::iter::once;
 
 use serde_json::{Map, Value};
 
-use super::environment::Known;
+use super::known::Known;
 use super::piece::{Hit, Piece};
-use super::{assignment, entropy, families, personal, placeholder};
+use super::{assignment, entropy, environment, families, mention, personal, placeholder};
 
 /// A replacement by one finder can expose a match for another, so they run in rounds. Ordinary text
 /// needs one round and a second to confirm; the limit keeps the time linear for hostile text.
@@ -34,7 +34,7 @@ impl Redactor {
             personal: false,
         };
         Self {
-            known: Known::from_environment(environment, |label| blank.is_safe_label(label)),
+            known: environment::from_environment(environment, |label| blank.is_safe_label(label)),
             ..blank
         }
     }
@@ -44,7 +44,7 @@ impl Redactor {
         let is_safe = |label: &str| self.is_safe_label(label);
         Self {
             known: self.known.clone(),
-            declared: Known::from_declared(secrets, is_safe),
+            declared: environment::from_declared(secrets, is_safe),
             personal,
         }
     }
@@ -148,6 +148,7 @@ impl Redactor {
             }
             run_finder(text, name, &mut hits, families::find);
             run_finder(text, name, &mut hits, assignment::find);
+            run_finder(text, name, &mut hits, mention::find);
             run_finder(text, name, &mut hits, entropy::find);
             if hits.len() == before {
                 break;

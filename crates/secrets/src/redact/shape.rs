@@ -18,6 +18,19 @@ const COMMON_WORDS: [&str; 34] = [
     "root", "guest", "user", "username", "test", "postgres", "postgresql", "mysql", "anonymous",
 ];
 
+/// For each letter, those that often follow it in words and in names.
+#[rustfmt::skip]
+const FOLLOWERS: [&str; 26] = [
+    "bcdfgiklmnprstuvwxy", "abeijlorsuy", "acehiklortuy", "adeiorsuy", "abcdefgilmnoprstuvwxy",
+    "aefilortuy", "aeghilnorsu", "aeiortuy", "abcdefglmnoprstvxz", "aeosu", "aeilnosy",
+    "adefiklmopstuvy", "abeimopsuy", "acdefgiklnostuvy", "abcdfgijklmnoprstuvwxy", "aehiloprstuy",
+    "u", "abcdefgiklmnoprstuvy", "acehiklmnopqstuwy", "aehilmorstuwy", "abcdefgilmnprstx",
+    "aeioru", "aehinors", "aceimpty", "acdeilmnopst", "aeioz",
+];
+
+/// Fewer pairs of letters than this tell nothing.
+const LEAST_PAIRS: usize = 10;
+
 /// Whether `value` is a common configuration word.
 pub(super) fn is_common_word(value: &str) -> bool {
     COMMON_WORDS
@@ -78,7 +91,80 @@ pub(super) fn is_wordlike(value: &str) -> bool {
             changes += usize::from(before != after && (before, after) != (2, 1));
         }
     }
-    changes * 10 < pairs * 3
+    changes * 10 < pairs * 3 && has_common_pairs(value)
+}
+
+/// Whether the pairs of adjacent letters in `value` are mostly those of words. Too few pairs tell nothing.
+fn has_common_pairs(value: &str) -> bool {
+    let (mut pairs, mut common) = (0, 0);
+    for pair in value.as_bytes().windows(2) {
+        if let [
+            first @ (b'a'..=b'z' | b'A'..=b'Z'),
+            second @ (b'a'..=b'z' | b'A'..=b'Z'),
+        ] = pair
+        {
+            let first = usize::from(first.to_ascii_lowercase() - b'a');
+            pairs += 1;
+            common += usize::from(
+                FOLLOWERS[first]
+                    .as_bytes()
+                    .contains(&second.to_ascii_lowercase()),
+            );
+        }
+    }
+    pairs < LEAST_PAIRS || common * 10 >= pairs * 7
+}
+
+/// Whether `value` is random letters and digits without another explanation: no digest, id, name or
+/// number.
+pub(super) fn is_random_token(value: &str) -> bool {
+    let body = value.trim_end_matches('=');
+    let simple = |byte: u8| byte.is_ascii_alphanumeric() || b"_-+/.~!#%^*=&$@".contains(&byte);
+    let digest = body
+        .bytes()
+        .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let letters = value.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let digits = value.bytes().any(|byte| byte.is_ascii_digit());
+    let random = if digits {
+        !is_identifier(body) && !is_wordlike(body)
+    } else {
+        body.len() >= 16 && !is_wordlike(body)
+    };
+    letters
+        && random
+        && value.bytes().all(simple)
+        && !digest
+        && !is_ulid(value)
+        && !is_typed_id(value)
+        && !is_stand_in(value)
+        && !is_numeric(value)
+        && !is_path(value)
+        && entropy(body) >= least_entropy(body.len())
+}
+
+/// A little less than the entropy of random letters and digits of this length: a short text cannot
+/// contain every character.
+pub(super) fn least_entropy(length: usize) -> f64 {
+    ((length as f64).log2() - 0.9).min(4.5)
+}
+
+/// Whether `value` is a ULID: a timestamp and randomness in 26 digits of base 32.
+fn is_ulid(value: &str) -> bool {
+    value.len() == 26
+        && value.starts_with(|first| ('0'..='7').contains(&first))
+        && value.bytes().all(|byte| {
+            (byte.is_ascii_digit() || byte.is_ascii_uppercase()) && !b"ILOU".contains(&byte)
+        })
+}
+
+/// A short word and a separator before the random part, as services write the ids of their objects.
+pub(super) fn is_typed_id(token: &str) -> bool {
+    const SECRET_TYPES: [&str; 7] = ["key", "token", "secret", "api", "pat", "sk", "auth"];
+    token.split_once(['_', '-']).is_some_and(|(kind, _)| {
+        (2..=16).contains(&kind.len())
+            && kind.bytes().all(|byte| byte.is_ascii_lowercase())
+            && !SECRET_TYPES.contains(&kind)
+    })
 }
 
 /// Whether `value` looks like a name in code or configuration: words, each possibly with a small number,

@@ -11,13 +11,22 @@ use super::{encoding, shape};
 
 /// Prefixes from which a detailed match starts.
 #[rustfmt::skip]
-pub(super) const PREFIXES: [&str; 12] = [
-    "-----BEGIN ", "eyJ", "://", "Bearer ", "bearer ", "BEARER ", "Basic ", "basic ", "BASIC ",
-    "hooks.slack.com/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/",
+pub(super) const PREFIXES: [&str; 25] = [
+    "-----BEGIN ", "eyJ", "://", "%3A%2F%2F", "%3a%2f%2f", "Bearer ", "bearer ", "BEARER ", "Basic ",
+    "basic ", "BASIC ", "hooks.slack.com/", "discord.com/api/webhooks/",
+    "discordapp.com/api/webhooks/", "outlook.office.com/webhook/", ".webhook.office.com/",
+    "uthorization", "UTHORIZATION", ".atlasv1.", "7Q~", "8Q~", ":AA", "\"auth\"", "Signature=",
+    "\\\"auth\\\"",
 ];
 
 /// The labels of what is found here.
-pub(super) const LABELS: [&str; 6] = [
+pub(super) const LABELS: [&str; 12] = [
+    "auth-token",
+    "telegram-token",
+    "terraform-token",
+    "azure-secret",
+    "twilio-token",
+    "url-secret",
     "private-key",
     "jwt",
     "url-password",
@@ -61,6 +70,15 @@ pub(super) fn find(
         "-----BEGIN " => private_key(piece, prefix.start),
         "eyJ" => signed_token(piece, prefix.start),
         "://" => login(piece, prefix, key_at),
+        "%3A%2F%2F" | "%3a%2f%2f" => escaped_login(piece, prefix.end),
+        "uthorization" | "UTHORIZATION" => authorization(piece, prefix.end, key_at),
+        ".atlasv1." => surrounded(piece, &prefix, (14, 14), (60, 70), "terraform-token"),
+        "7Q~" | "8Q~" => surrounded(piece, &prefix, (3, 3), (31, 34), "azure-secret"),
+        ":AA" => surrounded(piece, &prefix, (8, 10), (32, 35), "telegram-token"),
+        "Signature=" => signature(piece, prefix),
+        _ if word.ends_with("auth\"") || word.ends_with("auth\\\"") => {
+            stored_login(piece, prefix.end)
+        }
         "Bearer " | "bearer " | "BEARER " => {
             let at = piece.run(prefix.end, |byte| byte == b' ');
             key_at(at).or_else(|| bearer(piece, prefix.start, at))
@@ -86,7 +104,10 @@ fn is_url_digit(byte: u8) -> bool {
 /// encrypted.
 fn signed_token(piece: &Piece<'_>, start: usize) -> Option<Hit> {
     // Inside another token; parsing from each such position would take quadratic time.
-    if piece.text[..start].ends_with(['.', '-']) || !piece.begins_word(start) {
+    // The marker of a diff line is not.
+    let before = &piece.text[..start];
+    let inside = before.ends_with('.') || before.ends_with('-') && !is_diff_marker(before);
+    if inside || !piece.begins_word(start) {
         return None;
     }
     let run = piece.run(start, |byte| is_url_digit(byte) || byte == b'.');
@@ -103,6 +124,10 @@ fn signed_token(piece: &Piece<'_>, start: usize) -> Option<Hit> {
     is_token.then(|| piece.hide(start..start + token.len(), "jwt"))
 }
 
+fn is_diff_marker(before: &str) -> bool {
+    before == "-" || before.ends_with("\n-")
+}
+
 /// The password in `scheme://user:password@host`.
 fn login(
     piece: &Piece<'_>,
@@ -117,7 +142,14 @@ fn login(
         return None;
     }
     let (login, _) = authority.rsplit_once('@')?;
-    let (user, password) = login.split_once(':')?;
+    let Some((user, password)) = login.split_once(':') else {
+        // A token instead of a user.
+        let token = prefix.end..prefix.end + login.len();
+        return key_at(token.start).or_else(|| {
+            let random = login.len() >= 16 && shape::is_random_token(login);
+            random.then(|| piece.hide(token, "url-password"))
+        });
+    };
     // Formats and patterns only describe a URL; a password equal to its user is a default from
     // tutorials.
     let described = password.contains(['(', '[', '{', '<', ')', ']', '}', '>'])
@@ -134,6 +166,113 @@ fn login(
         .or_else(|| Some(piece.hide(start..end, "url-password")))
 }
 
+/// The password in a login inside of a percent-encoded address.
+fn escaped_login(piece: &Piece<'_>, start: usize) -> Option<Hit> {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%!*".contains(&byte);
+    let end = piece.bounded_run(start, LONGEST_LOGIN, inside);
+    let authority = &piece.text[start..end];
+    let host = find_escape(authority, "%40")?;
+    let colon = find_escape(&authority[..host], "%3A")?;
+    let password = &authority[colon + 3..host];
+    // An escaped slash before the host is the end of an address without a login.
+    let real = find_escape(&authority[..colon], "%2F").is_none()
+        && password.len() >= 4
+        && !shape::is_stand_in(password)
+        && !shape::is_common_word(password);
+    real.then(|| piece.hide(start + colon + 3..start + host, "url-password"))
+}
+
+/// The position of a percent escape, in either case.
+fn find_escape(text: &str, escape: &str) -> Option<usize> {
+    text.find(escape)
+        .into_iter()
+        .chain(text.find(&escape.to_ascii_lowercase()))
+        .min()
+}
+
+/// The credentials after `Authorization`, whatever the scheme: `Token X`, `ApiKey X`, `X`.
+fn authorization(
+    piece: &Piece<'_>,
+    at: usize,
+    key_at: impl FnOnce(usize) -> Option<Hit>,
+) -> Option<Hit> {
+    let gap = |at| piece.bounded_run(at, 9, |byte| b" \t\"'\\:=,".contains(&byte));
+    let belongs = |byte: u8| is_url_digit(byte) || b".~+/:%".contains(&byte);
+    let word = |at| piece.bounded_run(at, LONGEST_LOGIN, belongs);
+    let start = gap(at);
+    if start == at || start - at > 8 {
+        return None;
+    }
+    let first = start..word(start);
+    // `token=X` and `Token X`; without a scheme, the token itself.
+    let scheme = &piece.text[first.clone()];
+    let next = gap(first.end);
+    let named = scheme.len() <= 20 && shape::is_wordlike(scheme) && next > first.end;
+    let token = if named && next - first.end <= 3 {
+        next..word(next)
+    } else {
+        first
+    };
+    let others = ["bearer", "basic", "digest", "aws4-hmac-sha256", "negotiate"];
+    if others
+        .iter()
+        .any(|other| scheme.eq_ignore_ascii_case(other))
+    {
+        return None;
+    }
+    let text = piece.text[token.clone()].trim_end_matches(['.', ':']);
+    let digest = text.len() >= 20 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let secret = text.len() >= 16 && (digest || shape::is_random_token(text));
+    key_at(token.start)
+        .or_else(|| secret.then(|| piece.hide(token.start..token.start + text.len(), "auth-token")))
+}
+
+/// A key with a fixed part in its middle: so many letters and digits before it and after it.
+fn surrounded(
+    piece: &Piece<'_>,
+    middle: &Range<usize>,
+    before: (usize, usize),
+    after: (usize, usize),
+    label: &str,
+) -> Option<Hit> {
+    let bytes = piece.text.as_bytes();
+    let front = bytes[..middle.start]
+        .iter()
+        .rev()
+        .take(before.1 + 1)
+        .take_while(|byte| byte.is_ascii_alphanumeric())
+        .count();
+    let belongs = |byte: u8| is_url_digit(byte) || byte == b'~';
+    let end = piece.bounded_run(middle.end, after.1 + 1, belongs);
+    let fits = |length: usize, (least, most)| (least..=most).contains(&length);
+    // A path may precede the number of a bot.
+    let front = if label == "telegram-token" && front > before.1 {
+        bytes[middle.start - before.1..middle.start]
+            .iter()
+            .all(u8::is_ascii_digit)
+            .then_some(before.1)?
+    } else {
+        front.min(before.1)
+    };
+    (fits(front, before) && fits(end - middle.end, after))
+        .then(|| piece.hide(middle.start - front..end, label))
+}
+
+/// The signature of a signed request: 64 hexadecimal digits.
+fn signature(piece: &Piece<'_>, prefix: Range<usize>) -> Option<Hit> {
+    let end = piece.bounded_run(prefix.end, 65, |byte| byte.is_ascii_hexdigit());
+    (end - prefix.end == 64).then(|| piece.hide(prefix.end..end, "url-secret"))
+}
+
+/// The login in the settings of a container registry: base64 of `user:password`.
+fn stored_login(piece: &Piece<'_>, at: usize) -> Option<Hit> {
+    let start = piece.run(at, |byte| b" \t\"\\:".contains(&byte));
+    if start - at > 8 {
+        return None;
+    }
+    encoded_login(piece, start)
+}
+
 /// The token after `Bearer`. The word also occurs in prose, so what follows must not be a word.
 fn bearer(piece: &Piece<'_>, prefix: usize, at: usize) -> Option<Hit> {
     let belongs = |byte: u8| is_url_digit(byte) || b".~+/=".contains(&byte);
@@ -147,19 +286,23 @@ fn bearer(piece: &Piece<'_>, prefix: usize, at: usize) -> Option<Hit> {
 /// The login after `Basic`: base64 of a readable `user:password`.
 fn basic(piece: &Piece<'_>, prefix: Range<usize>) -> Option<Hit> {
     let at = piece.run(prefix.end, |byte| byte == b' ');
+    encoded_login(piece, at).filter(|_| piece.begins_word(prefix.start))
+}
+
+/// Base64 of a readable `user:password` at `at`.
+fn encoded_login(piece: &Piece<'_>, at: usize) -> Option<Hit> {
     let end = piece.run(at, |byte| is_url_digit(byte) || b"+/=".contains(&byte));
     let token = &piece.text[at..end];
     let login = String::from_utf8(encoding::decode_base64(token)?).ok()?;
     let (user, password) = login.split_once(':')?;
     let readable = !login.chars().any(char::is_control);
     let real = user.len() + password.len() >= 4 && !shape::is_stand_in(password);
-    (readable && real && piece.begins_word(prefix.start))
-        .then(|| piece.hide(at..end, "basic-login"))
+    (readable && real).then(|| piece.hide(at..end, "basic-login"))
 }
 
 /// The path of a webhook URL, to which anybody who knows it may post.
 fn webhook(piece: &Piece<'_>, at: usize) -> Option<Hit> {
-    let end = piece.run(at, |byte| is_url_digit(byte) || byte == b'/');
+    let end = piece.run(at, |byte| is_url_digit(byte) || b"/@".contains(&byte));
     let path = piece.text[at..end].trim_end_matches('/');
     let random = path.len() >= 24 && path.bytes().any(|byte| byte.is_ascii_digit());
     (random && !shape::is_stand_in(path)).then(|| piece.hide(at..at + path.len(), "webhook"))

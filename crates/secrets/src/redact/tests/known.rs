@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde_json::json;
 
-use super::super::Redactor;
+use super::super::{Redactor, encoding};
 use super::{HEX, LETTERS, random_text};
 
 fn with(environment: &[(&str, &str)]) -> Redactor {
@@ -25,11 +25,90 @@ fn known_values_are_hidden_in_every_encoding() {
         "pa%20ss%22wo%2frd%5c9",
         "pa+ss%22wo%2Frd%5C9",
         "cGEgc3Mid28vcmRcOQ==",
+        "cGEgc3Mid28vcmRcOQ",
+        r#"pa ss\"wo\/rd\\9"#,
+        r"\u0070\u0061\u0020\u0073\u0073\u0022\u0077\u006f\u002f\u0072\u0064\u005c\u0039",
+        r"pa\u0020ss\u0022wo\u002Frd\u005C9",
+        r"\\u0070a ss\\u0022wo/rd\\u005c9",
+        "%70%61%20%73%73%22%77%6F%2F%72%64%5C%39",
+        "pa%2520ss%2522wo%252Frd%255C9",
+        "pa ss&quot;wo&#x2F;rd&#92;9",
+        r"\x70\x61\x20\x73\x73\x22\x77\x6f\x2f\x72\x64\x5c\x39",
+        "70612073732277 6f2f72645c39"
+            .split(' ')
+            .collect::<String>()
+            .as_str(),
+        "70612073732277 6F2F72645C39"
+            .split(' ')
+            .collect::<String>()
+            .as_str(),
     ] {
         assert_eq!(
             redactor.redact(&format!("x{spelling}y")),
             format!("x{placeholder}y")
         );
+    }
+}
+
+#[test]
+fn hex_bytes_may_be_separated() {
+    let redactor = with(&[("MY_TOKEN", "S3CR3T-value")]);
+    let placeholder = redactor.redact("S3CR3T-value").into_owned();
+    for separator in [":", " ", "-"] {
+        let bytes: Vec<_> = b"S3CR3T-value"
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let text = format!("[{}]", bytes.join(separator));
+        assert_eq!(redactor.redact(&text), format!("[{placeholder}]"));
+    }
+}
+
+#[test]
+fn base64_may_be_wrapped_and_part_of_a_longer_text() {
+    let secret = random_text(LETTERS, 90);
+    let redactor = with(&[("MY_TOKEN", &secret)]);
+    for before in [
+        "",
+        "user:",
+        "a longer text that precedes the secret by some words, ",
+    ] {
+        let encoded = encoding::base64(format!("{before}{secret} and after").as_bytes());
+        let core = &encoding::base64_cores(&secret)[before.len() % 3];
+        assert!(encoded.contains(core));
+        for (columns, line_break) in [
+            (1000, ""),
+            (64, "\n"),
+            (76, "\r\n"),
+            (64, "\\n"),
+            (76, "\n  "),
+        ] {
+            let lines: Vec<_> = encoded
+                .as_bytes()
+                .chunks(columns)
+                .map(String::from_utf8_lossy)
+                .collect();
+            let redacted = redactor.redact(&lines.join(line_break)).into_owned();
+            assert!(redacted.contains("[secret:MY_TOKEN:"), "{redacted}");
+            let joined = redacted.replace(line_break, "");
+            assert!(
+                !core
+                    .as_bytes()
+                    .windows(8)
+                    .any(|piece| joined.contains(&*String::from_utf8_lossy(piece))),
+                "{redacted}"
+            );
+        }
+    }
+}
+
+#[test]
+fn values_are_found_across_windows() {
+    let redactor = with(&[("MY_TOKEN", "S3CR3T/value")]);
+    let spelled = r"S3CR3T\u002fvalue";
+    for before in [256 * 1024 - 9, 256 * 1024, 256 * 1024 - 200] {
+        let text = format!("{}{spelled} {spelled}", "a ".repeat(before / 2));
+        assert!(!redactor.redact(&text).contains("value"), "{before}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod families;
 mod known;
+mod mentioned;
 mod ordinary;
 mod personal;
 mod properties;

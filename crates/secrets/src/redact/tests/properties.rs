@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::Redactor;
+use super::super::{Redactor, encoding};
 use super::plain;
 
 /// Fragments for texts that come close to every rule.
@@ -60,6 +60,38 @@ proptest! {
     }
 
     #[test]
+    fn encodings_of_known_secrets_never_survive(
+        secret in "[A-Za-z][A-Za-z0-9!#%&/<'*+=?^_~é\"\\\\ $-]{11,40}",
+        before in "[ -~]{0,20}",
+        after in "[ -~]{0,20}",
+        choices in prop::collection::vec(0_u8..4, 160),
+        columns in prop::sample::select(vec![64_usize, 76]),
+    ) {
+        let secret = secret.trim();
+        prop_assume!(secret.len() >= 12);
+        let redactor = with(secret);
+        // Every byte in a spelling of its own, in one family of escapes.
+        let in_code = spelled(secret, &choices, |byte, choice| match choice {
+            0 => format!("\\x{byte:02x}"),
+            1 => format!("\\u{byte:04X}"),
+            _ => format!("\\{}", char::from(byte)),
+        });
+        let in_address = spelled(secret, &choices, |byte, choice| match choice {
+            0 | 1 => format!("%{byte:02x}"),
+            _ => format!("%{byte:02X}"),
+        });
+        let encoded = encoding::base64(format!("{before}{secret}{after}").as_bytes());
+        let lines: Vec<_> = encoded.as_bytes().chunks(columns).map(String::from_utf8_lossy).collect();
+        let wrapped = lines.join("\n");
+        for text in [in_code, in_address, encoding::hex(secret), encoded, wrapped] {
+            let text = format!("see ({text}).");
+            let redacted = redactor.redact(&text).into_owned();
+            prop_assert!(redacted.contains("[secret:SOME_TOKEN:"), "{} -> {}", text, redacted);
+            prop_assert_eq!(redactor.redact(&redacted), redacted.as_str());
+        }
+    }
+
+    #[test]
     fn words_and_punctuation_pass_untouched(text in "([a-z]{1,12}[ .,;()\n]{1,2}){0,40}") {
         prop_assert_eq!(plain().redact(&text), text.as_str());
     }
@@ -68,6 +100,18 @@ proptest! {
     fn hexadecimal_of_any_length_passes_untouched(text in "[0-9a-f]{1,300}|[0-9A-Fa-f]{1,300}") {
         prop_assert_eq!(plain().redact(&text), text.as_str());
     }
+}
+
+/// `text` with some of its ASCII bytes, and all that are not letters, escaped.
+fn spelled(text: &str, choices: &[u8], escape: impl Fn(u8, u8) -> String) -> String {
+    let spell = |(index, c): (usize, char)| match (u8::try_from(c), choices[index]) {
+        (Ok(byte), 3) if byte.is_ascii_alphanumeric() => c.to_string(),
+        // Some letters are escapes after a backslash.
+        (Ok(byte), choice) if byte.is_ascii_alphanumeric() => escape(byte, choice % 2),
+        (Ok(byte), choice) if byte.is_ascii() => escape(byte, choice),
+        _ => c.to_string(),
+    };
+    text.chars().enumerate().map(spell).collect()
 }
 
 /// All strings of `value`, keys included, concatenated.
