@@ -43,7 +43,7 @@ async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(format!("`timeout` must be from 1 to {MAX_SECONDS} seconds"));
     }
-    let workspace = context.files.root();
+    let workspace = context.workspace;
     let child = ChildProcess {
         guard: &context.deps.guard,
         // Isolated: neither the environment nor files of the workspace decide what is imported.
