@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::process::{self, Child};
 
+use super::environment::Inherit;
 use super::output::{self, Sink};
 use super::protocol::{Input, SpawnRequest, Status};
 
@@ -21,14 +22,6 @@ pub struct Launch {
     /// Preferably an absolute path: it is started in the request's workspace.
     pub program: PathBuf,
     pub args: Vec<OsString>,
-}
-
-/// Which of Segno's own environment variables a program inherits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inherit {
-    All,
-    /// Only `PATH`.
-    Path,
 }
 
 /// A program to run.
@@ -96,10 +89,7 @@ impl ChildProcess<'_> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = process::Command::new(&self.guard.program);
-        if self.inherit == Inherit::Path {
-            command.env_clear();
-            command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        }
+        self.inherit.apply(&mut command);
         let child = command
             .args(&self.guard.args)
             .current_dir(self.workspace)

@@ -7,7 +7,8 @@ use segno_core::agent::{Answer, Driver, Error, ErrorKind, Listener, Request};
 use segno_core::ports::Boxed;
 use segno_core::usage::Usage;
 
-use super::child_process::{ChildProcess, Inherit, Launch};
+use super::child_process::{ChildProcess, Launch};
+use super::environment::Inherit;
 use super::output;
 
 /// What the user can do if there is no such program.

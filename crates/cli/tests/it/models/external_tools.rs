@@ -245,6 +245,27 @@ fn mcp_tools_are_offered_within_the_guardrails() {
 }
 
 #[test]
+fn mcp_server_gets_no_keys_unless_named() {
+    let (sandbox, model) = (sandbox(), calls_tool("stamp", json!({})));
+    let names = "\" \".join(sorted(os.environ))";
+    let server = SERVER.replace("\"stamped as \" + os.environ[\"WHO\"]", names);
+    sandbox.write("server.py", &server);
+    spec(
+        &sandbox,
+        &model,
+        "tools: {mcp: [{id: desk, command: python3, args: [server.py], env: {WHO: '${WORDS}', MODE: fast}}]}\nenv: {secrets: [{key: DOOR_WORDS, name: WORDS, source: env}]}\n",
+    );
+    let output = run(&sandbox).expect_success();
+    let seen: Vec<&str> = output.stdout.split_whitespace().collect();
+    for named in ["WHO", "MODE", "PATH", "HOME"] {
+        assert!(seen.contains(&named), "{named}: {seen:?}");
+    }
+    for hidden in ["ANTHROPIC_API_KEY", "DOOR_WORDS"] {
+        assert!(!seen.contains(&hidden), "{hidden}: {seen:?}");
+    }
+}
+
+#[test]
 fn mcp_tool_is_not_called_twice_after_a_lost_run() {
     let (sandbox, model) = (sandbox(), calls_tool("stamp", json!({})));
     sandbox.write(
