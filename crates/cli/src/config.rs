@@ -42,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) reach: NetworkPolicy,
     /// What tools may not write.
     pub(crate) writes: WritePolicy,
+    /// Whether code of a model may write only to the workspace.
+    pub(crate) confine_programs: bool,
     /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
     /// How CLI agents are started, by provider name.
@@ -106,6 +108,7 @@ impl Default for Config {
             remote_above: 0,
             reach: NetworkPolicy::default(),
             writes: WritePolicy::default(),
+            confine_programs: true,
             prices: BTreeMap::new(),
             programs: BTreeMap::new(),
             work_agent: None,
@@ -132,6 +135,7 @@ const KEYS: &[&str] = &[
     "remote.above_mb",
     "network.allow_private",
     "tools.allow_write",
+    "tools.confine_programs",
     "claude-code.program",
     "claude-code.permissions",
     "claude-code.allow",
@@ -270,6 +274,7 @@ fn default_value(key: &str) -> serde_json::Value {
         "claude-code.program" | "work.agent" => "claude".into(),
         "codex.program" => "codex".into(),
         "claude-code.permissions" | "codex.permissions" | "acp.permissions" => "edit".into(),
+        "tools.confine_programs" => config.confine_programs.into(),
         "claude-code.mcp" | "codex.mcp" | "acp.mcp" => true.into(),
         "chat.idle_after_s" => config.chat.limits.idle.as_secs().into(),
         "chat.expires_after_s" => config.chat.limits.expiry.as_secs().into(),
@@ -393,6 +398,9 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     }
     if let Some(paths) = texts(table, "tools", "allow_write")? {
         config.writes = WritePolicy::default().allow(&relative_paths(paths)?);
+    }
+    if let Some(confine) = boolean(table, "tools", "confine_programs")? {
+        config.confine_programs = confine;
     }
     for program in CliAgentKind::ALL {
         let name = program.as_str();

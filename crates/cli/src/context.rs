@@ -148,6 +148,7 @@ impl Context {
                 clock: Arc::clone(&self.clock),
                 reach: config.reach.clone(),
                 writes: without_own_files(&config.writes),
+                confine_programs: config.confine_programs,
                 prices: config.prices.clone(),
                 programs: config.programs.clone(),
                 permissions,

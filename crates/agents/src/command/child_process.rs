@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::process::{self, Child};
 
+use super::confinement::Writes;
 use super::environment::Inherit;
 use super::output::{self, Sink};
 use super::protocol::{Input, SpawnRequest, Status};
@@ -31,6 +32,7 @@ pub(crate) struct ChildProcess<'a> {
     pub(crate) argv: &'a [String],
     pub(crate) workspace: &'a Path,
     pub(crate) inherit: Inherit,
+    pub(crate) writes: Writes,
     /// Set in addition to the inherited ones.
     pub(crate) variables: &'a [(&'a str, &'a OsStr)],
     /// Written to its stdin, piece by piece.
@@ -127,6 +129,7 @@ impl ChildProcess<'_> {
         let request = SpawnRequest {
             argv: self.argv.to_vec(),
             input: Input::Prompt(self.input.iter().map(|part| part.len() as u64).sum()),
+            writes: self.writes,
         };
         control.write_all(&request.to_line()).await?;
         for part in self.input {

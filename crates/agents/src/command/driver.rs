@@ -8,6 +8,7 @@ use segno_core::ports::Boxed;
 use segno_core::usage::Usage;
 
 use super::child_process::{ChildProcess, Launch};
+use super::confinement::Writes;
 use super::environment::Inherit;
 use super::output;
 
@@ -66,6 +67,7 @@ impl Command {
             argv: &self.argv,
             workspace: request.workspace,
             inherit: Inherit::All,
+            writes: Writes::Anywhere,
             variables: &variables
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),

@@ -34,6 +34,7 @@
 //! close-on-exec are inherited.
 
 mod child_process;
+mod confinement;
 mod driver;
 mod environment;
 pub(crate) mod output;
@@ -43,5 +44,6 @@ pub(crate) mod protocol;
 
 pub use child_process::Launch;
 pub(crate) use child_process::{ChildProcess, describe_status};
+pub(crate) use confinement::Writes;
 pub use driver::Command;
 pub(crate) use environment::Inherit;

@@ -20,7 +20,7 @@ use super::lines::{Lines, TooLong};
 use crate::command::describe_status;
 use crate::command::output;
 use crate::command::protocol::{Input, SpawnRequest, Status};
-use crate::command::{Inherit, Launch};
+use crate::command::{Inherit, Launch, Writes};
 use crate::sanitize::sanitize;
 
 /// The longest accepted message, in bytes.
@@ -102,6 +102,7 @@ pub(crate) async fn start(
     let request = SpawnRequest {
         argv: argv.to_vec(),
         input: Input::Open,
+        writes: Writes::Anywhere,
     };
     // Writing to a guard that is gone fails; its missing status reports that.
     let _ = stdin.write_all(&request.to_line()).await;

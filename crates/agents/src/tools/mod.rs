@@ -46,6 +46,9 @@ pub struct ToolDeps {
     pub mounts: Vec<(String, PathBuf)>,
     /// What tools may not write.
     pub writes: WritePolicy,
+    /// Whether code may write only to the workspace and a temporary folder, as far as the kernel
+    /// can enforce that.
+    pub confine_programs: bool,
 }
 
 /// What one tool call works with.

@@ -38,6 +38,8 @@ pub(crate) struct MachineDrivers {
     pub(crate) reach: NetworkPolicy,
     /// What tools may not write, in any session.
     pub(crate) writes: WritePolicy,
+    /// Whether code of a model may write only to the workspace.
+    pub(crate) confine_programs: bool,
     /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
     /// How CLI agents are started, by provider name.
@@ -86,6 +88,7 @@ impl Drivers for MachineDrivers {
             guard: process_guard(),
             mounts: mounts(&order)?,
             writes: own_writes(&self.writes, &order),
+            confine_programs: self.confine_programs,
         };
         let mut tools: Vec<Arc<dyn Tools>> = vec![Arc::new(BuiltinTools::new(order.native, gear))];
         if order.native.iter().any(|name| name == SpecVerify::NAME) {
@@ -193,7 +196,7 @@ fn mounts(order: &ToolsetRequest<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
 }
 
 /// What the tools of one session may not write: also its spec, and the files in the commands that it
-/// runs. Whoever writes these decides what the session starts next.
+/// runs: they decide what the session starts next.
 fn own_writes(all: &WritePolicy, order: &ToolsetRequest<'_>) -> WritePolicy {
     let writes = all.clone();
     let writes = writes.protect(order.spec_path, "it is the spec of this session");

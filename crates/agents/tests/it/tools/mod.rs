@@ -66,6 +66,7 @@ fn gear(allowed: &[String], clock: &Arc<ManualClock>) -> ToolDeps {
         guard: process_guard(),
         mounts: Vec::new(),
         writes: WritePolicy::default(),
+        confine_programs: true,
     }
 }
 

@@ -158,6 +158,39 @@ fn a_program_runs_in_the_workspace_without_our_keys() {
     );
 }
 
+/// Asks the kernel for Landlock, and tries to write a file of another folder.
+const WRITE_OUTSIDE: &str = "
+import ctypes
+open('inside', 'w')
+if ctypes.CDLL(None).syscall(444, None, 0, 1) < 1:
+    print('no Landlock')
+else:
+    try:
+        open('OUTSIDE/x', 'w')
+        print('written')
+    except PermissionError:
+        print('denied')
+";
+
+#[test]
+fn code_of_a_model_writes_only_to_the_workspace() {
+    let sandbox = sandbox();
+    let outside = segno_testkit::sandbox::memory_dir();
+    let code = WRITE_OUTSIDE.replace("OUTSIDE", &outside.path().display().to_string());
+    let model = calls_tool("python_exec", json!({"code": code}));
+    spec(&sandbox, &model, "tools: {python: [python_exec]}\n");
+    for (settings, expected) in [
+        ("", "denied"),
+        ("[tools]\nconfine_programs = false\n", "written"),
+    ] {
+        sandbox.configure(settings);
+        let output = run(&sandbox).expect_success();
+        let known = [expected, "no Landlock"];
+        let printed = output.stdout.trim_end();
+        assert!(known.contains(&printed), "{printed}");
+    }
+}
+
 #[test]
 fn mount_shows_its_folder_and_nothing_beside_it() {
     let sandbox = sandbox();
