@@ -52,4 +52,5 @@ pub use scripted::{Ledger, Script, ScriptError, Scripted};
 pub use service::SegnoMcpServer;
 pub use tools::{
     BuiltinTools, Executor, Executors, NetworkPolicy, NotAHost, Search, Skills, ToolDeps, Web,
+    WritePolicy,
 };

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use segno_agents::NetworkPolicy;
 use segno_agents::program::Permissions;
+use segno_agents::{NetworkPolicy, WritePolicy};
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::ports::Disk;
@@ -42,6 +42,10 @@ pub(crate) struct Config {
     pub(crate) remote_above: u64,
     /// Private network addresses that tools may call.
     pub(crate) reach: NetworkPolicy,
+    /// What tools may not write.
+    pub(crate) writes: WritePolicy,
+    /// Whether code of a model may write only to the workspace.
+    pub(crate) confine_programs: bool,
     /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
     /// How CLI agents are started, by provider name.
@@ -106,6 +110,8 @@ impl Default for Config {
             remote: None,
             remote_above: 0,
             reach: NetworkPolicy::default(),
+            writes: WritePolicy::default(),
+            confine_programs: true,
             prices: BTreeMap::new(),
             programs: BTreeMap::new(),
             work_agent: None,
@@ -132,6 +138,8 @@ const KEYS: &[&str] = &[
     "remote.url",
     "remote.above_mb",
     "network.allow_private",
+    "tools.allow_write",
+    "tools.confine_programs",
     "claude-code.program",
     "claude-code.permissions",
     "claude-code.allow",
@@ -265,11 +273,13 @@ fn default_value(key: &str) -> serde_json::Value {
         "checkpoints.include"
         | "checkpoints.exclude"
         | "network.allow_private"
+        | "tools.allow_write"
         | "claude-code.allow" => serde_json::json!([]),
         "remote.above_mb" => (config.remote_above / (1024 * 1024)).into(),
         "claude-code.program" | "work.agent" => "claude".into(),
         "codex.program" => "codex".into(),
         "claude-code.permissions" | "codex.permissions" | "acp.permissions" => "edit".into(),
+        "tools.confine_programs" => config.confine_programs.into(),
         "claude-code.mcp" | "codex.mcp" | "acp.mcp" => true.into(),
         "chat.idle_after_s" => config.chat.limits.idle.as_secs().into(),
         "chat.expires_after_s" => config.chat.limits.expiry.as_secs().into(),
@@ -338,6 +348,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         "encryption",
         "remote",
         "network",
+        "tools",
         "prices",
         "claude-code",
         "codex",
@@ -392,6 +403,12 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     if let Some(hosts) = texts(table, "network", "allow_private")? {
         config.reach = NetworkPolicy::new(hosts)
             .map_err(|error| format!("`network.allow_private` is invalid: {error}"))?;
+    }
+    if let Some(paths) = texts(table, "tools", "allow_write")? {
+        config.writes = WritePolicy::default().allow(&relative_paths(paths)?);
+    }
+    if let Some(confine) = boolean(table, "tools", "confine_programs")? {
+        config.confine_programs = confine;
     }
     for program in CliAgentKind::ALL {
         let name = program.as_str();
@@ -536,6 +553,22 @@ fn texts(table: &toml::Table, section: &str, key: &str) -> Result<Option<Vec<Str
         .and_then(|values| values.iter().map(text).collect());
     let wrong = || format!("`{section}.{key}` must be a list of strings, not {value}");
     texts.map(Some).ok_or_else(wrong)
+}
+
+/// Checks the paths that tools may write: files and folders in any workspace.
+fn relative_paths(paths: Vec<String>) -> Result<Vec<PathBuf>, String> {
+    let is_inside = |path: &Path| {
+        let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+        path.components().next().is_some() && path.components().all(is_name)
+    };
+    let paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
+    match paths.iter().find(|path| !is_inside(path)) {
+        None => Ok(paths),
+        Some(wrong) => Err(format!(
+            "`tools.allow_write` must contain paths relative to the workspace, without `..`, not {}",
+            wrong.display()
+        )),
+    }
 }
 
 /// Returns the path of the key file. It must be absolute, so that it means the same file from every

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segno_agents::SegnoMcpServer;
 use segno_agents::program::Permissions;
+use segno_agents::{SegnoMcpServer, WritePolicy};
 use segno_core::ports::{Clock, Disk};
 use segno_core::snapshot::{self, Snapshots};
 use segno_core::store::Store;
@@ -148,6 +148,8 @@ impl Context {
             drivers: Arc::new(MachineDrivers {
                 clock: Arc::clone(&self.clock),
                 reach: config.reach.clone(),
+                writes: without_own_files(&config.writes),
+                confine_programs: config.confine_programs,
                 prices: config.prices.clone(),
                 programs: config.programs.clone(),
                 permissions,
@@ -169,6 +171,18 @@ impl Context {
             version: env!("CARGO_PKG_VERSION"),
         };
         Ok((env, config))
+    }
+}
+
+/// What tools may not write: also the home and the settings.
+fn without_own_files(writes: &WritePolicy) -> WritePolicy {
+    let writes = writes.clone();
+    match config::locations() {
+        Ok((home, settings)) => writes
+            .protect(&home, "Segno keeps its sessions there")
+            .protect(&settings, "Segno reads its settings there"),
+        // Without a home there is nothing to protect.
+        Err(_) => writes,
     }
 }
 

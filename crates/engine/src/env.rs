@@ -215,9 +215,18 @@ pub struct ToolsetRequest<'a> {
     pub skills: &'a [Skill],
     /// Folders outside the workspace that tools may access: names and paths.
     pub mounts: &'a [(String, String)],
-    /// The folder of the spec, against which relative paths are resolved.
-    pub spec_folder: &'a Path,
+    /// The file of the spec, which no tool may write.
+    pub spec_path: &'a Path,
+    /// The commands of programs that the spec names: agents and MCP servers.
+    pub commands: &'a [&'a [String]],
     pub workspace: &'a Path,
+}
+
+impl<'a> ToolsetRequest<'a> {
+    /// The folder of the spec, against which relative paths are resolved.
+    pub fn spec_folder(&self) -> &'a Path {
+        self.spec_path.parent().unwrap_or(Path::new("."))
+    }
 }
 
 /// Where checkpoints are pushed to, and which ones.

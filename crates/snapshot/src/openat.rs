@@ -4,13 +4,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 
-use rustix::fs::{
-    AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, XattrFlags,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use rustix::io::{Errno, Result};
+use segno_openat::{FOLDER, open};
 
 use crate::entry::FileTime;
 
@@ -69,10 +67,6 @@ impl Facts {
     }
 }
 
-const FOLDER: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOFOLLOW)
@@ -142,53 +136,6 @@ impl<'p> ParentCache<'p> {
         let open = &self.0.insert((parent, open)).1;
         Ok((open.as_fd(), name))
     }
-}
-
-fn open(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd> {
-    static MISSING: AtomicBool = AtomicBool::new(false);
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
-    if MISSING.load(Ordering::Relaxed) {
-        return step_by_step(root, path, flags);
-    }
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    // A rename elsewhere in the tree may make the kernel return `EAGAIN`; then the call is
-    // repeated.
-    for _ in 0..32 {
-        match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            // An old kernel, or a sandbox that does not know the call.
-            Err(Errno::NOSYS | Errno::PERM) => {
-                MISSING.store(true, Ordering::Relaxed);
-                return step_by_step(root, path, flags);
-            }
-            other => return other,
-        }
-    }
-    step_by_step(root, path, flags)
-}
-
-/// Does the same with one `openat` per folder.
-fn step_by_step(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd> {
-    let mut names = path.components().peekable();
-    let mut at: Option<OwnedFd> = None;
-    while let Some(name) = names.next() {
-        let (Component::Normal(_) | Component::CurDir) = name else {
-            return Err(Errno::XDEV);
-        };
-        let flags = if names.peek().is_some() {
-            FOLDER
-        } else {
-            flags
-        };
-        let from = at.as_ref().map_or(root, AsFd::as_fd);
-        let next = rustix::fs::openat(from, name.as_os_str(), flags, Mode::empty())?;
-        at = Some(next);
-    }
-    at.ok_or(Errno::INVAL)
 }
 
 /// Whether the file system updates a folder's timestamps whenever a name is added or removed. Only
@@ -290,36 +237,4 @@ pub(crate) fn remove_folder(root: BorrowedFd<'_>, path: &Path) -> Result<()> {
     }
     let (parent, name) = parent(root, path)?;
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn open_follows_no_link_and_stays_inside() {
-        let outside = tempfile::tempdir().expect("a folder");
-        let inside = tempfile::tempdir().expect("a folder");
-        let place = inside.path();
-        rustix::fs::symlink(outside.path(), place.join("link")).expect("a link");
-        rustix::fs::mkdir(place.join("folder"), Mode::RWXU).expect("a folder");
-        rustix::fs::mkdir(outside.path().join("x"), Mode::RWXU).expect("a folder");
-        let root = root(place).expect("it is there");
-        let ways = [
-            "link",
-            "link/x",
-            "folder/../link",
-            "..",
-            "folder/../..",
-            "/etc",
-        ];
-        for way in ways.map(Path::new) {
-            assert!(open(root.as_fd(), way, FOLDER).is_err(), "{way:?}");
-            assert!(step_by_step(root.as_fd(), way, FOLDER).is_err(), "{way:?}");
-        }
-        for way in ["folder", "."].map(Path::new) {
-            assert!(open(root.as_fd(), way, FOLDER).is_ok(), "{way:?}");
-            assert!(step_by_step(root.as_fd(), way, FOLDER).is_ok(), "{way:?}");
-        }
-    }
 }

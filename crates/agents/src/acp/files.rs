@@ -2,38 +2,37 @@
 
 use std::path::Path;
 
-use segno_core::ports::Disk;
 use serde_json::{Value, json};
 
 use super::Files;
 use super::update::{FileOperation, Update};
+use crate::tools::WritePolicy;
+use crate::tools::cancellation::Cancellation;
 use crate::tools::workspace_files::WorkspaceFiles;
 
 impl Files {
     /// The `fs` capabilities of the client.
-    pub(super) fn capabilities(&self) -> Value {
+    pub(super) fn capabilities(self) -> Value {
         let (read, write) = match self {
             Files::Closed => (false, false),
-            Files::Read(_) => (true, false),
-            Files::ReadAndWrite(_) => (true, true),
+            Files::Read => (true, false),
+            Files::ReadAndWrite => (true, true),
         };
         json!({"readTextFile": read, "writeTextFile": write})
     }
 
-    /// The disk, if this operation is offered.
-    fn disk(&self, operation: FileOperation) -> Option<&dyn Disk> {
-        match (self, operation) {
-            (Files::Read(disk), FileOperation::Read) | (Files::ReadAndWrite(disk), _) => {
-                Some(&**disk)
-            }
-            _ => None,
+    fn offers(self, operation: FileOperation) -> bool {
+        match self {
+            Files::Closed => false,
+            Files::Read => operation == FileOperation::Read,
+            Files::ReadAndWrite => true,
         }
     }
 
     /// Handles a file request and reports it; `None` if the method is not offered. `folder` is the
     /// session's, if the session exists.
     pub(super) fn answer_request(
-        &self,
+        self,
         method: &str,
         params: &Value,
         folder: Option<&Path>,
@@ -43,9 +42,11 @@ impl Files {
             "fs/write_text_file" => FileOperation::Write,
             _ => return None,
         };
-        let disk = self.disk(operation)?;
+        if !self.offers(operation) {
+            return None;
+        }
         let outcome = match folder {
-            Some(folder) => perform(operation, params, folder, disk),
+            Some(folder) => perform(operation, params, folder),
             None => Err("unknown session".to_owned()),
         };
         let update = Update::File {
@@ -57,17 +58,13 @@ impl Files {
     }
 }
 
-fn perform(
-    operation: FileOperation,
-    params: &Value,
-    folder: &Path,
-    disk: &dyn Disk,
-) -> Result<Value, String> {
+fn perform(operation: FileOperation, params: &Value, folder: &Path) -> Result<Value, String> {
     let path = params["path"].as_str().ok_or("`path` is missing")?;
     if !Path::new(path).is_absolute() {
         return Err(format!("{path} is not an absolute path"));
     }
-    let files = WorkspaceFiles::new(folder, &[], disk)?;
+    let (writes, cancellation) = (WritePolicy::default(), Cancellation::default());
+    let files = WorkspaceFiles::new(folder, &[], &writes, &cancellation)?;
     match operation {
         FileOperation::Read => {
             let text = files.read(path)?;

@@ -33,7 +33,7 @@ mod update;
 use std::sync::Arc;
 use std::time::Duration;
 
-use segno_core::ports::{Clock, Disk};
+use segno_core::ports::Clock;
 
 use crate::command::Launch;
 pub use connection::{Agent, Connection, Session};
@@ -65,15 +65,15 @@ impl Default for Limits {
 }
 
 /// Which files an agent may access through the client.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Files {
     /// None: it reads and writes them itself.
     #[default]
     Closed,
     /// Files in its session's folder, read only.
-    Read(Arc<dyn Disk>),
+    Read,
     /// Files in its session's folder.
-    ReadAndWrite(Arc<dyn Disk>),
+    ReadAndWrite,
 }
 
 /// What a connection needs from its owner.

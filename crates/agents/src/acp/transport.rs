@@ -13,8 +13,8 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::OwnedMutexGuard;
 
 use super::error::{AcpError, Failure};
-use crate::command::Launch;
 use crate::command::output::escape_controls;
+use crate::command::{Inherit, Launch};
 use crate::json_rpc::{self, Calls, Line, Message, ProcessHandle, Stdio};
 
 /// How many consecutive lines may be no messages, or responses to no request.
@@ -64,7 +64,7 @@ impl Transport {
         if argv.is_empty() {
             return Err(error(ErrorKind::Invalid, "it has no command".to_owned()));
         }
-        let started = json_rpc::start(argv, env, cwd, guard).await;
+        let started = json_rpc::start(argv, Inherit::All, env, cwd, guard).await;
         let (stdio, process) = started.map_err(|problem| {
             if cwd.is_dir() {
                 let reason = format!("its process guard cannot be started: {problem}");

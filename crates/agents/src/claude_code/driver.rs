@@ -14,7 +14,7 @@ use segno_core::ports::{Boxed, Clock};
 use super::stream::Stream;
 use super::window::Window;
 use crate::command::output::{Line, Lines};
-use crate::command::{ChildProcess, Inherit};
+use crate::command::{ChildProcess, Inherit, Writes};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
 use crate::service::SegnoMcpServer;
 use crate::transcript::TranscriptFormat;
@@ -105,6 +105,7 @@ impl ClaudeCode {
             argv: &argv,
             workspace: request.workspace,
             inherit: Inherit::All,
+            writes: Writes::Anywhere,
             variables: &env
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),

@@ -15,7 +15,7 @@ use segno_core::usage::Usage;
 use super::stream::{Stream, ThreadInfo};
 use super::tail::Tail;
 use crate::command::output::{Line, Lines};
-use crate::command::{ChildProcess, Inherit};
+use crate::command::{ChildProcess, Inherit, Writes};
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
 use crate::reset::with_retry_delay;
 use crate::transcript::TranscriptFormat;
@@ -97,6 +97,7 @@ impl Codex {
             argv: &argv,
             workspace: request.workspace,
             inherit: Inherit::All,
+            writes: Writes::Anywhere,
             variables: &env
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),

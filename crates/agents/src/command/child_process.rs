@@ -12,6 +12,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::process::{self, Child};
 
+use super::confinement::Writes;
+use super::environment::Inherit;
 use super::output::{self, Sink};
 use super::protocol::{Input, SpawnRequest, Status};
 
@@ -23,14 +25,6 @@ pub struct Launch {
     pub args: Vec<OsString>,
 }
 
-/// Which of Segno's own environment variables a program inherits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inherit {
-    All,
-    /// Only `PATH`.
-    Path,
-}
-
 /// A program to run.
 pub(crate) struct ChildProcess<'a> {
     pub(crate) guard: &'a Launch,
@@ -38,6 +32,7 @@ pub(crate) struct ChildProcess<'a> {
     pub(crate) argv: &'a [String],
     pub(crate) workspace: &'a Path,
     pub(crate) inherit: Inherit,
+    pub(crate) writes: Writes,
     /// Set in addition to the inherited ones.
     pub(crate) variables: &'a [(&'a str, &'a OsStr)],
     /// Written to its stdin, piece by piece.
@@ -96,10 +91,7 @@ impl ChildProcess<'_> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = process::Command::new(&self.guard.program);
-        if self.inherit == Inherit::Path {
-            command.env_clear();
-            command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        }
+        self.inherit.apply(&mut command);
         let child = command
             .args(&self.guard.args)
             .current_dir(self.workspace)
@@ -137,6 +129,7 @@ impl ChildProcess<'_> {
         let request = SpawnRequest {
             argv: self.argv.to_vec(),
             input: Input::Prompt(self.input.iter().map(|part| part.len() as u64).sum()),
+            writes: self.writes,
         };
         control.write_all(&request.to_line()).await?;
         for part in self.input {

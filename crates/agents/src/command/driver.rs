@@ -7,7 +7,9 @@ use segno_core::agent::{Answer, Driver, Error, ErrorKind, Listener, Request};
 use segno_core::ports::Boxed;
 use segno_core::usage::Usage;
 
-use super::child_process::{ChildProcess, Inherit, Launch};
+use super::child_process::{ChildProcess, Launch};
+use super::confinement::Writes;
+use super::environment::Inherit;
 use super::output;
 
 /// What the user can do if there is no such program.
@@ -65,6 +67,7 @@ impl Command {
             argv: &self.argv,
             workspace: request.workspace,
             inherit: Inherit::All,
+            writes: Writes::Anywhere,
             variables: &variables
                 .each_ref()
                 .map(|(name, value)| (*name, OsStr::new(value))),

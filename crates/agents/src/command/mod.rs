@@ -34,12 +34,16 @@
 //! close-on-exec are inherited.
 
 mod child_process;
+mod confinement;
 mod driver;
+mod environment;
 pub(crate) mod output;
 pub mod process_guard;
 mod process_tree;
 pub(crate) mod protocol;
 
 pub use child_process::Launch;
-pub(crate) use child_process::{ChildProcess, Inherit, describe_status};
+pub(crate) use child_process::{ChildProcess, describe_status};
+pub(crate) use confinement::Writes;
 pub use driver::Command;
+pub(crate) use environment::Inherit;

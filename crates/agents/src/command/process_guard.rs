@@ -39,6 +39,8 @@ pub fn main() -> ExitCode {
 fn run_agent(request: &SpawnRequest, prompt: Vec<u8>) -> Result<Status, Status> {
     setsid().map_err(|error| failed("leave the terminal session", error))?;
     set_child_subreaper(Some(getpid())).map_err(|error| failed("become a subreaper", error))?;
+    let restricted = request.writes.restrict();
+    restricted.map_err(|error| Status::Failed(format!("cannot restrict its writes: {error}")))?;
     let mut child = spawn_agent(&request.argv).map_err(|error| Status::NotStarted {
         errno: error
             .raw_os_error()

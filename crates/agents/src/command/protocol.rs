@@ -9,12 +9,15 @@ use std::io::{self, BufRead, Read};
 
 use serde::{Deserialize, Serialize};
 
+use super::confinement::Writes;
+
 /// The program that the guard starts.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpawnRequest {
     /// The program and its arguments; never empty.
     pub(crate) argv: Vec<String>,
     pub(crate) input: Input,
+    pub(crate) writes: Writes,
 }
 
 /// The program's stdin.
@@ -103,6 +106,7 @@ mod tests {
         let request = SpawnRequest {
             argv: vec!["a\nb".into(), "\"".into()],
             input: Input::Prompt(3),
+            writes: Writes::WorkspaceAndTemp,
         };
         let mut sent = request.to_line();
         sent.extend(b"x\ny");

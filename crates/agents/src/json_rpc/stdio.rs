@@ -17,10 +17,10 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::watch;
 
 use super::lines::{Lines, TooLong};
-use crate::command::Launch;
 use crate::command::describe_status;
 use crate::command::output;
 use crate::command::protocol::{Input, SpawnRequest, Status};
+use crate::command::{Inherit, Launch, Writes};
 use crate::sanitize::sanitize;
 
 /// The longest accepted message, in bytes.
@@ -75,9 +75,10 @@ pub(crate) struct Stdio {
     observations: Arc<Mutex<Observations>>,
 }
 
-/// Starts a program below a process guard.
+/// Starts a program below a process guard. `env` is set in addition to what it inherits.
 pub(crate) async fn start(
     argv: &[String],
+    inherit: Inherit,
     env: &[(String, String)],
     folder: &Path,
     guard: &Launch,
@@ -85,7 +86,9 @@ pub(crate) async fn start(
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let control = ours.try_clone()?;
-    let mut child = Command::new(&guard.program)
+    let mut command = Command::new(&guard.program);
+    inherit.apply(&mut command);
+    let mut child = command
         .args(&guard.args)
         .current_dir(folder)
         .envs(env.iter().map(|(name, value)| (name, value)))
@@ -99,6 +102,7 @@ pub(crate) async fn start(
     let request = SpawnRequest {
         argv: argv.to_vec(),
         input: Input::Open,
+        writes: Writes::Anywhere,
     };
     // Writing to a guard that is gone fails; its missing status reports that.
     let _ = stdin.write_all(&request.to_line()).await;

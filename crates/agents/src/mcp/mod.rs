@@ -6,8 +6,9 @@
 //! an effect, and its error says so. The next call reconnects to a server that went away.
 //!
 //! A program runs below a process guard ([`guard`](crate::command::process_guard)), like an agent:
-//! nothing that it started outlives the [`Mcp`], nor a Segno that is killed. It has Segno's
-//! environment and the variables of the spec.
+//! nothing that it started outlives the [`Mcp`], nor a Segno that is killed. From Segno's
+//! environment it has only variables that are no keys (`PATH`, `HOME`, locale and the like), and in
+//! addition the variables of the spec.
 //!
 //! A server's output is untrusted. Descriptions are sanitized and limited in length, results are
 //! limited in length, and the server's requests are refused: it can neither use the model nor ask

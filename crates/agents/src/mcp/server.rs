@@ -17,6 +17,7 @@ use super::client_handler::SegnoClient;
 use super::error::{ConnectError, McpError, SendError};
 use super::http_transport::{self, HttpSession};
 use super::{ConnectionConfig, McpServer, Transport, tool_result};
+use crate::command::Inherit;
 use crate::command::output::escape_controls;
 use crate::json_rpc::{self, ProcessHandle};
 use crate::sanitize::sanitize;
@@ -114,7 +115,8 @@ impl Server {
                 if argv.is_empty() {
                     return Err(ConnectError::new(Kind::Invalid, "it has no command"));
                 }
-                let started = json_rpc::start(argv, env, folder, &self.means.guard).await;
+                let started =
+                    json_rpc::start(argv, Inherit::Listed, env, folder, &self.means.guard).await;
                 let (transport, process) = started.map_err(|error| {
                     if folder.is_dir() {
                         let reason = format!("its process guard cannot be started: {error}");

@@ -3,7 +3,7 @@
 use segno_core::tool::EffectClass;
 use serde_json::Value;
 
-use super::{BuiltinTool, CallContext, Run, flag, text};
+use super::{BuiltinTool, FileContext, Run, flag, text};
 
 pub(super) const FILE_READ: BuiltinTool = BuiltinTool {
     name: "file_read",
@@ -15,7 +15,7 @@ pub(super) const FILE_READ: BuiltinTool = BuiltinTool {
         true,
         "path of the file, relative to the workspace",
     )],
-    run: Run::Sync(|input, context| context.files.read(text(input, "path"))),
+    run: Run::Files(|input, context| context.files.read(text(input, "path"))),
 };
 
 pub(super) const FILE_WRITE: BuiltinTool = BuiltinTool {
@@ -38,10 +38,10 @@ pub(super) const FILE_WRITE: BuiltinTool = BuiltinTool {
             "create missing folders (default: false)",
         ),
     ],
-    run: Run::Sync(write),
+    run: Run::Files(write),
 };
 
-fn write(input: &Value, context: &CallContext<'_>) -> Result<String, String> {
+fn write(input: &Value, context: &FileContext<'_>) -> Result<String, String> {
     let (path, content) = (text(input, "path"), text(input, "content"));
     let create = flag(input, "create_dirs", false);
     context.files.write(path, content, create)?;

@@ -1,15 +1,32 @@
 //! Tools that show lines of a file: the first, the last, those that match.
+//!
+//! Work and output are bounded: a line is searched and shown up to a limit, and what is cut is said.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 
 use regex::RegexBuilder;
 use segno_core::tool::EffectClass;
 use serde_json::Value;
 
-use super::{BuiltinTool, CallContext, Run, flag, number, text};
+use super::{BuiltinTool, FileContext, Run, flag, number, text};
 
 /// A pattern that compiles to more bytes than this is refused.
 const MAX_REGEX_SIZE: usize = 1 << 20;
+
+/// The longest pattern, in bytes.
+const MAX_PATTERN: usize = 4096;
+
+/// How many bytes of a line are searched. The search takes time in proportion to this and to the
+/// size of the pattern.
+const MAX_SEARCHED: usize = 32 << 10;
+
+/// How many lines are shown before and after a match.
+const MAX_CONTEXT: usize = 1000;
+
+/// How many bytes of a line, and of all lines, are shown.
+const MAX_SHOWN_LINE: usize = 16 << 10;
+const MAX_SHOWN: usize = 128 << 10;
 
 const PATH: (&str, &str, bool, &str) = (
     "path",
@@ -44,14 +61,14 @@ pub(super) const GREP: BuiltinTool = BuiltinTool {
             "maximum number of matches (default: 100)",
         ),
     ],
-    run: Run::Sync(|input, context| {
+    run: Run::Files(|input, context| {
         let pattern = text(input, "pattern");
         matches(
             input,
             context,
             pattern,
             flag(input, "ignore_case", false),
-            number(input, "context_lines", 3),
+            number(input, "context_lines", 3).min(MAX_CONTEXT),
             number(input, "max_matches", 100),
         )
     }),
@@ -83,7 +100,7 @@ pub(super) const SEARCH: BuiltinTool = BuiltinTool {
             "maximum number of matches (default: 50)",
         ),
     ],
-    run: Run::Sync(|input, context| {
+    run: Run::Files(|input, context| {
         let query = text(input, "query");
         let pattern = if flag(input, "is_regex", false) {
             query.to_owned()
@@ -109,10 +126,17 @@ pub(super) const HEAD: BuiltinTool = BuiltinTool {
         PATH,
         ("lines", "integer", false, "number of lines (default: 10)"),
     ],
-    run: Run::Sync(|input, context| {
+    run: Run::Files(|input, context| {
         let file = context.files.read(text(input, "path"))?;
+        let mut listing = Listing::default();
         let lines = file.lines().enumerate().take(number(input, "lines", 10));
-        Ok(numbered(lines.map(|(n, line)| (n, line, ' '))))
+        for (n, line) in lines {
+            listing.push(n, line, ' ');
+            if listing.is_cut {
+                break;
+            }
+        }
+        Ok(listing.finish("more lines follow"))
     }),
 };
 
@@ -124,55 +148,135 @@ pub(super) const TAIL: BuiltinTool = BuiltinTool {
         PATH,
         ("lines", "integer", false, "number of lines (default: 10)"),
     ],
-    run: Run::Sync(|input, context| {
+    run: Run::Files(|input, context| {
         let file = context.files.read(text(input, "path"))?;
-        let skipped = file
-            .lines()
-            .count()
-            .saturating_sub(number(input, "lines", 10));
-        let lines = file.lines().enumerate().skip(skipped);
-        Ok(numbered(lines.map(|(n, line)| (n, line, ' '))))
+        let count = file.lines().count();
+        let mut lines = VecDeque::new();
+        let mut bytes = 0;
+        for (n, line) in (0..count)
+            .rev()
+            .zip(file.lines().rev())
+            .take(number(input, "lines", 10))
+        {
+            bytes += row(n, line, ' ').len();
+            if bytes > MAX_SHOWN {
+                break;
+            }
+            lines.push_front((n, line));
+        }
+        let mut listing = Listing {
+            is_cut: bytes > MAX_SHOWN,
+            ..Listing::default()
+        };
+        lines
+            .iter()
+            .for_each(|(n, line)| listing.add(&row(*n, line, ' ')));
+        Ok(listing.finish("earlier lines are not shown"))
     }),
 };
 
 fn matches(
     input: &Value,
-    context: &CallContext<'_>,
+    context: &FileContext<'_>,
     pattern: &str,
     ignore_case: bool,
     around: usize,
     max_matches: usize,
 ) -> Result<String, String> {
+    if pattern.is_empty() {
+        return Err("the text to search for is empty: it would match every line".to_owned());
+    }
+    if pattern.len() > MAX_PATTERN {
+        return Err(format!("the pattern is longer than {MAX_PATTERN} bytes"));
+    }
     let regex = RegexBuilder::new(pattern)
         .case_insensitive(ignore_case)
         .size_limit(MAX_REGEX_SIZE)
         .build()
         .map_err(|error| error.to_string())?;
     let file = context.files.read(text(input, "path"))?;
-    let lines: Vec<&str> = file.lines().collect();
-    let found: Vec<usize> = (0..lines.len())
-        .filter(|n| regex.is_match(lines[*n]))
-        .take(max_matches)
-        .collect();
-    if found.is_empty() {
-        return Ok("no line matches".to_owned());
-    }
-    let near = |n: usize| found.iter().any(|hit| n.abs_diff(*hit) <= around);
-    let shown = (0..lines.len()).filter(|n| near(*n)).map(|n| {
-        let mark = if found.binary_search(&n).is_ok() {
-            '>'
+    let mut listing = Listing::default();
+    let mut before: VecDeque<(usize, &str)> = VecDeque::new();
+    let (mut found, mut after, mut long) = (0, 0, 0_usize);
+    for (n, line) in file.lines().enumerate() {
+        context.cancellation.check()?;
+        let searched = start(line, MAX_SEARCHED);
+        long += usize::from(searched.len() < line.len());
+        if found < max_matches && regex.is_match(searched) {
+            found += 1;
+            for (n, line) in before.drain(..) {
+                listing.push(n, line, ' ');
+            }
+            listing.push(n, line, '>');
+            after = around;
+        } else if after > 0 {
+            after -= 1;
+            listing.push(n, line, ' ');
+        } else if found == max_matches {
+            break;
         } else {
-            ' '
-        };
-        (n, lines[n], mark)
-    });
-    Ok(numbered(shown))
+            before.push_back((n, line));
+            if before.len() > around {
+                before.pop_front();
+            }
+        }
+        if listing.is_cut {
+            break;
+        }
+    }
+    let mut output = match found {
+        0 => "no line matches".to_owned(),
+        _ => listing.finish("more lines match or follow"),
+    };
+    if long > 0 {
+        let _ = write!(
+            output,
+            "\n[{long} long lines were searched only in their first {MAX_SEARCHED} bytes]"
+        );
+    }
+    Ok(output)
 }
 
-fn numbered<'a>(lines: impl Iterator<Item = (usize, &'a str, char)>) -> String {
-    let mut out = String::new();
-    for (n, line, mark) in lines {
-        let _ = writeln!(out, "{mark}{:>5} | {line}", n + 1);
+/// Numbered lines, up to a limit.
+#[derive(Default)]
+struct Listing {
+    text: String,
+    is_cut: bool,
+}
+
+impl Listing {
+    /// Adds a line, unless there is no room for it; then nothing more is added.
+    fn push(&mut self, n: usize, line: &str, mark: char) {
+        let row = row(n, line, mark);
+        self.is_cut |= self.text.len() + row.len() > MAX_SHOWN;
+        if !self.is_cut {
+            self.add(&row);
+        }
     }
-    out
+
+    fn add(&mut self, row: &str) {
+        self.text.push_str(row);
+    }
+
+    fn finish(mut self, what: &str) -> String {
+        if self.is_cut {
+            let _ = writeln!(self.text, "[cut: {what}]");
+        }
+        self.text
+    }
+}
+
+fn row(n: usize, line: &str, mark: char) -> String {
+    let shown = start(line, MAX_SHOWN_LINE);
+    let mut row = format!("{mark}{:>5} | {shown}", n + 1);
+    if shown.len() < line.len() {
+        let _ = write!(row, " [cut: the line has {} bytes]", line.len());
+    }
+    row.push('\n');
+    row
+}
+
+/// At most the first `limit` bytes of a text.
+fn start(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
 }

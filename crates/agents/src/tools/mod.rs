@@ -1,7 +1,9 @@
-//! Segno's built-in tools. Those that access files do so only inside the workspace; those that use
-//! the network only reach what [`NetworkPolicy`] allows.
+//! Segno's built-in tools. Those that access files do so only inside the workspace, and write only
+//! what [`WritePolicy`] allows; those that use the network only reach what [`NetworkPolicy`] allows.
+//! Whatever blocks runs in a thread of its own, with a deadline.
 
 mod calculator;
+pub(crate) mod cancellation;
 mod files;
 mod lines;
 mod network_policy;
@@ -13,22 +15,27 @@ pub(crate) mod workspace_files;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use segno_core::ports::{Boxed, Clock, Disk};
+use segno_core::ports::{Boxed, Clock};
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use segno_core::tool::{Tool, ToolCall};
 use serde_json::{Value, json};
 
 use crate::command::Launch;
+use cancellation::{Cancellation, run_blocking};
 pub use network_policy::{NetworkPolicy, NotAHost};
 pub use skill::Skills;
 pub use web::{Executor, Executors, Search, Web};
 use workspace_files::WorkspaceFiles;
+pub use workspace_files::WritePolicy;
+
+/// How long a tool may work with files.
+const FILES_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The dependencies of the built-in tools.
 #[derive(Clone)]
 pub struct ToolDeps {
-    pub disk: Arc<dyn Disk>,
     /// The time, and timeouts.
     pub clock: Arc<dyn Clock>,
     pub web: Web,
@@ -37,12 +44,23 @@ pub struct ToolDeps {
     pub guard: Launch,
     /// Folders that appear in the workspace under these names.
     pub mounts: Vec<(String, PathBuf)>,
+    /// What tools may not write.
+    pub writes: WritePolicy,
+    /// Whether code may write only to the workspace and a temporary folder, as far as the kernel
+    /// can enforce that.
+    pub confine_programs: bool,
 }
 
 /// What one tool call works with.
 struct CallContext<'a> {
-    files: WorkspaceFiles<'a>,
+    workspace: &'a Path,
     deps: &'a ToolDeps,
+}
+
+/// What a tool call that uses files works with.
+struct FileContext<'a> {
+    files: WorkspaceFiles<'a>,
+    cancellation: &'a Cancellation,
 }
 
 /// A built-in tool.
@@ -56,8 +74,10 @@ struct BuiltinTool {
 }
 
 enum Run {
-    /// Synchronously.
+    /// At once: it computes for at most a moment.
     Sync(fn(&Value, &CallContext<'_>) -> Result<String, String>),
+    /// In a thread of its own.
+    Files(fn(&Value, &FileContext<'_>) -> Result<String, String>),
     /// Asynchronously.
     Async(for<'a> fn(&'a Value, &'a CallContext<'a>) -> Boxed<'a, Result<String, String>>),
 }
@@ -168,15 +188,39 @@ impl Tools for BuiltinTools {
                 .ok_or_else(|| format!("there is no tool `{}`", call.name))?;
             tool.check(&call.input)?;
             let context = CallContext {
-                files: WorkspaceFiles::new(workspace, &self.deps.mounts, &*self.deps.disk)?,
+                workspace,
                 deps: &self.deps,
             };
             match tool.run {
                 Run::Sync(run) => run(&call.input, &context),
+                Run::Files(run) => run_with_files(run, &call.input, &context).await,
                 Run::Async(run) => run(&call.input, &context).await,
             }
         })
     }
+}
+
+async fn run_with_files(
+    run: fn(&Value, &FileContext<'_>) -> Result<String, String>,
+    input: &Value,
+    context: &CallContext<'_>,
+) -> Result<String, String> {
+    let ToolDeps {
+        clock,
+        mounts,
+        writes,
+        ..
+    } = context.deps.clone();
+    let (input, workspace) = (input.clone(), context.workspace.to_owned());
+    let work = move |cancellation: &Cancellation| {
+        let files = WorkspaceFiles::new(&workspace, &mounts, &writes, cancellation)?;
+        let context = FileContext {
+            files,
+            cancellation,
+        };
+        run(&input, &context)
+    };
+    run_blocking(&*clock, FILES_TIMEOUT, work).await
 }
 
 fn text<'a>(input: &'a Value, name: &str) -> &'a str {

@@ -1,19 +1,23 @@
 //! Runs Python code that a model wrote.
 //!
 //! The code runs below a process guard, so that nothing it starts outlives it, and without Segno's
-//! environment, which may contain keys. This is no sandbox: the code can do what the user who
-//! started Segno can do.
+//! environment, which may contain keys. Where the kernel has Landlock it can write only to the
+//! workspace and to a temporary folder of the call. This is no sandbox: the code can read what the
+//! user who started Segno can read, and use the network.
 
 use std::ffi::OsStr;
+use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use segno_core::agent::{Error, ErrorKind, Event, Listener};
 use segno_core::tool::EffectClass;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::{BuiltinTool, CallContext, Run, text};
 use crate::command::output::Answer;
-use crate::command::{ChildProcess, Inherit};
+use crate::command::{ChildProcess, Inherit, Writes};
 
 /// The default and the longest timeout, in seconds.
 const DEFAULT_SECONDS: u64 = 30;
@@ -43,16 +47,24 @@ async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(format!("`timeout` must be from 1 to {MAX_SECONDS} seconds"));
     }
-    let workspace = context.files.root();
+    let workspace = context.workspace;
+    let writes = if context.deps.confine_programs {
+        Writes::WorkspaceAndTemp
+    } else {
+        Writes::Anywhere
+    };
+    let temp = TempFolder::create()?;
     let child = ChildProcess {
         guard: &context.deps.guard,
         // Isolated: neither the environment nor files of the workspace decide what is imported.
         argv: &["python3", "-I", "-"].map(str::to_owned),
         workspace,
         inherit: Inherit::Path,
+        writes,
         variables: &[
             ("HOME", workspace.as_os_str()),
             ("LANG", OsStr::new("C.UTF-8")),
+            ("TMPDIR", temp.path().as_os_str()),
         ],
         input: &[text(input, "code")],
         if_missing: "install Python 3",
@@ -73,6 +85,29 @@ async fn python(input: &Value, context: &CallContext<'_>) -> Result<String, Stri
             "" => failure.message,
             text => format!("{text}\n{}", failure.message),
         }),
+    }
+}
+
+/// A temporary folder of one call. It is removed in a thread of its own: it may have many files.
+struct TempFolder(Option<TempDir>);
+
+impl TempFolder {
+    fn create() -> Result<Self, String> {
+        let created = TempDir::with_prefix("segno-python-");
+        let created = created.map_err(|error| format!("no temporary folder: {error}"))?;
+        Ok(Self(Some(created)))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.as_ref().map_or(Path::new(""), TempDir::path)
+    }
+}
+
+impl Drop for TempFolder {
+    fn drop(&mut self) {
+        let folder = self.0.take();
+        // Without a thread, the folder is removed here.
+        let _ = thread::Builder::new().spawn(move || drop(folder));
     }
 }
 

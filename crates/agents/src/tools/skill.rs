@@ -3,23 +3,32 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segno_core::ports::{Boxed, Disk};
+use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::{EffectClass, OfferedTool, Tools};
 use segno_core::tool::{Tool, ToolCall};
 use serde_json::json;
+
+use super::FILES_TIMEOUT;
+use super::cancellation::run_blocking;
 
 /// The longest file of a skill, in bytes.
 const MAX_FILE: u64 = 1024 * 1024;
 
 /// Skills by name, with their folders or files.
 pub struct Skills {
-    disk: Arc<dyn Disk>,
-    locations: Vec<(String, PathBuf)>,
+    locations: Locations,
+    clock: Arc<dyn Clock>,
     offers: Vec<OfferedTool>,
 }
 
+#[derive(Clone)]
+struct Locations {
+    disk: Arc<dyn Disk>,
+    skills: Vec<(String, PathBuf)>,
+}
+
 impl Skills {
-    pub fn new(locations: Vec<(String, PathBuf)>, disk: Arc<dyn Disk>) -> Self {
+    pub fn new(skills: Vec<(String, PathBuf)>, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> Self {
         let tool = Tool {
             name: "Skill".to_owned(),
             description:
@@ -33,17 +42,19 @@ impl Skills {
         };
         let class = EffectClass::ReadOnly;
         Self {
-            disk,
-            locations,
+            locations: Locations { disk, skills },
+            clock,
             offers: vec![OfferedTool { tool, class }],
         }
     }
+}
 
+impl Locations {
     fn load(&self, wanted: &str) -> Result<String, String> {
         let (id, module) = wanted.split_once('/').unwrap_or((wanted, ""));
-        let known = self.locations.iter().find(|(known, _)| known == id);
+        let known = self.skills.iter().find(|(known, _)| known == id);
         let (_, location) = known.ok_or_else(|| {
-            let ids: Vec<&str> = self.locations.iter().map(|(id, _)| id.as_str()).collect();
+            let ids: Vec<&str> = self.skills.iter().map(|(id, _)| id.as_str()).collect();
             format!("there is no skill `{id}`; available: {}", ids.join(", "))
         })?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
@@ -75,11 +86,14 @@ impl Tools for Skills {
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, _: &'a Path) -> Boxed<'a, Result<String, String>> {
-        let wanted = call.input["skill_id"].as_str();
-        let loaded = match wanted {
-            Some(wanted) => self.load(wanted),
-            None => Err("`skill_id` is missing".to_owned()),
-        };
-        Box::pin(std::future::ready(loaded))
+        Box::pin(async move {
+            let wanted = call.input["skill_id"].as_str();
+            let wanted = wanted.ok_or("`skill_id` is missing")?.to_owned();
+            let locations = self.locations.clone();
+            run_blocking(&*self.clock, FILES_TIMEOUT, move |_| {
+                locations.load(&wanted)
+            })
+            .await
+        })
     }
 }

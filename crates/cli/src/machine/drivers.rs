@@ -11,7 +11,7 @@ use segno_agents::transcript::{TranscriptFolder, TranscriptFormat};
 use segno_agents::{
     Acp, Anthropic, Bedrock, BuiltinTools, ClaudeCode, Client, Codex, Command, Endpoint, Executor,
     Executors, Inference, KeyHeader, Launch, Mcp, McpServer, NetworkPolicy, OpenAi, Scripted,
-    Search, SegnoMcpServer, Skills, ToolDeps, Web, bedrock, mcp,
+    Search, SegnoMcpServer, Skills, ToolDeps, Web, WritePolicy, bedrock, mcp,
 };
 use segno_core::cli_agent::{CliAgent, CliAgentKind};
 use segno_core::ports::{Boxed, Clock};
@@ -36,6 +36,10 @@ pub(crate) struct MachineDrivers {
     pub(crate) clock: Arc<dyn Clock>,
     /// Private network addresses that tools may call.
     pub(crate) reach: NetworkPolicy,
+    /// What tools may not write, in any session.
+    pub(crate) writes: WritePolicy,
+    /// Whether code of a model may write only to the workspace.
+    pub(crate) confine_programs: bool,
     /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
     /// How CLI agents are started, by provider name.
@@ -76,15 +80,15 @@ impl Drivers for MachineDrivers {
     }
 
     fn tools(&self, order: ToolsetRequest<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
-        let disk = Arc::new(LocalDisk);
         let web = self.web()?;
         let gear = ToolDeps {
-            disk: disk.clone(),
             clock: Arc::clone(&self.clock),
             web: web.clone(),
             search: Search::new(self.variable("TAVILY_API_KEY")),
             guard: process_guard(),
             mounts: mounts(&order)?,
+            writes: own_writes(&self.writes, &order),
+            confine_programs: self.confine_programs,
         };
         let mut tools: Vec<Arc<dyn Tools>> = vec![Arc::new(BuiltinTools::new(order.native, gear))];
         if order.native.iter().any(|name| name == SpecVerify::NAME) {
@@ -108,9 +112,10 @@ impl Drivers for MachineDrivers {
         let services = order.executors.iter().map(service).collect();
         tools.push(Arc::new(Executors::new(services, web)));
         if !order.skills.is_empty() {
-            let place = |skill: &Skill| (skill.id.clone(), order.spec_folder.join(&skill.path));
+            let place = |skill: &Skill| (skill.id.clone(), order.spec_folder().join(&skill.path));
             let skills = order.skills.iter().map(place).collect();
-            tools.push(Arc::new(Skills::new(skills, disk)));
+            let clock = Arc::clone(&self.clock);
+            tools.push(Arc::new(Skills::new(skills, Arc::new(LocalDisk), clock)));
         }
         Ok(tools)
     }
@@ -170,7 +175,7 @@ impl Drivers for MachineDrivers {
 /// its own folder and the workspace.
 fn mounts(order: &ToolsetRequest<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
     let mount = |(name, given): &(String, String)| {
-        let path = order.spec_folder.join(given);
+        let path = order.spec_folder().join(given);
         let refuse = |reason: &str| Error::Unreadable {
             path: path.clone(),
             reason: format!("mount `{name}` {reason}"),
@@ -178,7 +183,7 @@ fn mounts(order: &ToolsetRequest<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
         let real = path
             .canonicalize()
             .map_err(|error| refuse(&error.to_string()))?;
-        let roots = [order.spec_folder, order.workspace].map(Path::canonicalize);
+        let roots = [order.spec_folder(), order.workspace].map(Path::canonicalize);
         let inside = roots.iter().flatten().any(|root| real.starts_with(root));
         if !real.is_dir() || !inside {
             return Err(refuse(
@@ -188,6 +193,21 @@ fn mounts(order: &ToolsetRequest<'_>) -> Result<Vec<(String, PathBuf)>, Error> {
         Ok((name.clone(), real))
     };
     order.mounts.iter().map(mount).collect()
+}
+
+/// What the tools of one session may not write: also its spec, and the files in the commands that it
+/// runs: they decide what the session starts next.
+fn own_writes(all: &WritePolicy, order: &ToolsetRequest<'_>) -> WritePolicy {
+    let writes = all.clone();
+    let writes = writes.protect(order.spec_path, "it is the spec of this session");
+    let words = order.commands.iter().copied().flatten();
+    let files =
+        words.flat_map(|word| [order.spec_folder(), order.workspace].map(|it| it.join(word)));
+    files
+        .filter(|file| file.is_file())
+        .fold(writes, |writes, file| {
+            writes.protect(&file, "this session runs it")
+        })
 }
 
 /// Returns an environment variable that is set and not empty.

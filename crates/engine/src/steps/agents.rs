@@ -9,7 +9,9 @@ use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::model::Model;
 use segno_core::tool::Tools;
 use segno_core::usage::Price;
-use segno_spec::{Api, DeclaredTools, Permissions, Provider, Schema, Skill, Workflow, outline};
+use segno_spec::{
+    Api, DeclaredTools, Permissions, Provider, Schema, Skill, Transport, Workflow, outline,
+};
 
 use super::toolset::Toolset;
 use crate::env::{self, AgentDriver, Env, ToolsetRequest};
@@ -113,7 +115,7 @@ impl Agents {
             .values()
             .any(|agent| matches!(agent.driver, AgentDriver::Model(_)));
         let toolsets = if models {
-            toolsets(env, workflow, secrets, folder, workspace, observer).await?
+            toolsets(env, workflow, secrets, spec_path, workspace, observer).await?
         } else {
             BTreeMap::new()
         };
@@ -199,7 +201,7 @@ async fn toolsets(
     env: &Env,
     workflow: &Workflow,
     secrets: &Secrets,
-    folder: &Path,
+    spec_path: &Path,
     workspace: &Path,
     observer: &dyn Observer,
 ) -> Result<BTreeMap<Vec<String>, Toolset>, PrepareError> {
@@ -218,11 +220,13 @@ async fn toolsets(
     for server in &servers {
         observer.notice(&format!("starting MCP server `{}`", server.id));
     }
+    let folder = spec_path.parent().unwrap_or(Path::new("."));
     let started = servers.iter().map(|server| async {
         let tools = env.drivers.mcp_server(server, folder, workspace).await?;
         Ok::<_, PrepareError>((server.id.as_str(), tools))
     });
     let started: Vec<(&str, Arc<dyn Tools>)> = futures_util::future::try_join_all(started).await?;
+    let commands = commands(workflow);
     let guardrails = &workflow.guardrails;
     let mut toolsets = BTreeMap::new();
     for names in sets {
@@ -233,7 +237,8 @@ async fn toolsets(
             executors: &executors,
             skills,
             mounts: &workflow.environment.mounts,
-            spec_folder: folder,
+            spec_path,
+            commands: &commands,
             workspace,
         };
         let mut toolset = Toolset::default();
@@ -250,6 +255,21 @@ async fn toolsets(
         toolsets.insert(names, toolset);
     }
     Ok(toolsets)
+}
+
+/// The commands of all programs that a spec names.
+fn commands(workflow: &Workflow) -> Vec<&[String]> {
+    let agents = workflow.agents.values();
+    let agents = agents.filter_map(|agent| match &agent.provider {
+        Provider::Command { argv } | Provider::Acp { argv } => Some(argv.as_slice()),
+        Provider::Api(_) | Provider::Scripted { .. } | Provider::Program { .. } => None,
+    });
+    let servers = workflow.tools.servers.iter();
+    let servers = servers.filter_map(|server| match &server.transport {
+        Transport::Program { argv, .. } => Some(argv.as_slice()),
+        Transport::Address { .. } => None,
+    });
+    agents.chain(servers).collect()
 }
 
 /// The list of skills for the system prompt.

@@ -154,7 +154,11 @@ fn names(store: &Sqlite, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
         let link = links.iter().find(|(name, _)| *name == summary.name);
         if link.is_none_or(|(_, holder)| *holder != summary.id) {
             let object = format!("its name `{}`", summary.name);
-            let problem = "does not lead to it; `segno doctor --repair` mends that";
+            let folder = store.home.names();
+            let problem = format!(
+                "does not lead to it; without {}, the next command links all names again",
+                folder.display()
+            );
             findings.push(damage(Some(summary.id), &object, &problem));
         }
     }

@@ -1,12 +1,18 @@
 //! A tool that fetches a page, raw or as Markdown.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use segno_core::tool::EffectClass;
 use serde_json::{Value, json};
 
 use super::client::{HttpRequest, Redirects, parse_url};
 use super::{input, markdown};
+use crate::tools::cancellation::{Cancellation, run_blocking};
 use crate::tools::{BuiltinTool, CallContext, Run, flag, text};
+
+/// How long the conversion of a page may take.
+const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(in crate::tools) const WEB_FETCH: BuiltinTool = BuiltinTool {
     name: "web_fetch",
@@ -54,7 +60,12 @@ async fn fetch(input: &Value, context: &CallContext<'_>) -> Result<String, Strin
         output["body"] = received.text.into();
     } else {
         output["markdown"] = if received.is_page() {
-            markdown::to_markdown(&received.text, &received.url).into()
+            let (page, url) = (received.text.clone(), received.url.clone());
+            let convert = move |_: &Cancellation| Ok(markdown::to_markdown(&page, &url));
+            let clock = &*context.deps.clock;
+            run_blocking(clock, CONVERSION_TIMEOUT, convert)
+                .await?
+                .into()
         } else {
             received.text.as_str().into()
         };

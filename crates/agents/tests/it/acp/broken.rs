@@ -1,11 +1,9 @@
 //! Agents that violate the protocol: Segno does not guess, hang or flood.
 
-use std::sync::Arc;
-
 use segno_agents::acp::{AcpError, Connection, Event, Files, Limits, Replayed, Stop};
 use segno_core::agent::ErrorKind;
 
-use super::{ManualClock, PlainDisk, config, run_prompt, start, with_session, words};
+use super::{ManualClock, config, run_prompt, start, with_session, words};
 use crate::fixture::{Fixture, process_guard, runtime, until, write};
 
 /// The result of initializing an agent.
@@ -326,7 +324,7 @@ fn agent_that_sends_but_never_reads_is_killed() {
     write(&fixture.folder().join("big"), &vec![b'x'; 4 << 20]);
     runtime().block_on(async {
         let mut config = config(&ManualClock::new());
-        config.files = Files::Read(Arc::new(PlainDisk));
+        config.files = Files::Read;
         let (mut agent, session) = with_session(&fixture, "greedy", config).await;
         let error = run_prompt(&mut agent, &session, "go").await.unwrap_err();
         assert_error(&error, ErrorKind::Invalid, &["it does not read its input"]);

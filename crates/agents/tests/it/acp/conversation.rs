@@ -1,14 +1,12 @@
 //! Agents that follow the protocol.
 
-use std::sync::Arc;
-
 use segno_agents::acp::{
     Event, FileOperation, Files, Money, Replayed, Stop, Tokens, ToolKind, Update,
 };
 use segno_core::agent::ErrorKind;
 use serde_json::json;
 
-use super::{ManualClock, PlainDisk, config, run_prompt, start, with_session, words, written};
+use super::{ManualClock, config, run_prompt, start, with_session, words, written};
 use crate::fixture::{Fixture, runtime, until, write};
 
 #[test]
@@ -166,7 +164,7 @@ fn files_are_served_only_inside_the_folder() {
     std::os::unix::fs::symlink("/etc/passwd", fixture.folder().join("link")).unwrap();
     runtime().block_on(async {
         let mut config = config(&ManualClock::new());
-        config.files = Files::ReadAndWrite(Arc::new(PlainDisk));
+        config.files = Files::ReadAndWrite;
         let (mut agent, session) = with_session(&fixture, "files", config).await;
         let (updates, _) = run_prompt(&mut agent, &session, "go").await.unwrap();
         let said = words(&updates);
@@ -208,7 +206,7 @@ fn read_only_files_are_not_written() {
     write(&fixture.folder().join("a.txt"), b"one\n");
     runtime().block_on(async {
         let mut config = config(&ManualClock::new());
-        config.files = Files::Read(Arc::new(PlainDisk));
+        config.files = Files::Read;
         let (mut agent, session) = with_session(&fixture, "files", config).await;
         let (updates, _) = run_prompt(&mut agent, &session, "go").await.unwrap();
         let said = words(&updates);

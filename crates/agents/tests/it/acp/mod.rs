@@ -5,16 +5,14 @@ mod conversation;
 mod driver;
 mod recorded;
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use segno_agents::acp::{
     AcpError, Connection, ConnectionConfig, Event, Files, Limits, Outcome, Policy, Update,
 };
-use segno_core::ports::{Access, Boxed, Clock, Disk};
+use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 use tokio::sync::watch;
 
@@ -47,55 +45,6 @@ impl Clock for ManualClock {
         Box::pin(async move {
             time.wait_for(|now| *now >= until).await.unwrap();
         })
-    }
-}
-
-/// The local disk.
-struct PlainDisk;
-
-#[expect(clippy::disallowed_methods, reason = "this is the disk of a test")]
-impl Disk for PlainDisk {
-    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-        let bytes = fs::read(path)?;
-        if bytes.len() as u64 > limit {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        Ok(bytes)
-    }
-
-    fn create(&self, path: &Path, content: &[u8], _: Access) -> io::Result<()> {
-        fs::write(path, content)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn publish(&self, _: &Path, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn create_folder(&self, path: &Path, _: Access) -> io::Result<()> {
-        fs::create_dir_all(path)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    fn remove_folder(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -2,18 +2,18 @@
 
 mod executors;
 mod fetch;
+mod files;
 mod python;
 mod redirects;
 mod requests;
 mod searches;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use segno_agents::{BuiltinTools, NetworkPolicy, Search, ToolDeps, Web};
-use segno_core::ports::{Access, Boxed, Clock, Disk};
+use segno_agents::{BuiltinTools, NetworkPolicy, Search, ToolDeps, Web, WritePolicy};
+use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
 use segno_core::tool::ToolCall;
 use segno_core::tool::Tools;
@@ -57,56 +57,16 @@ impl Clock for ManualClock {
     }
 }
 
-/// These tools do not use files.
-struct NoDisk;
-
-impl Disk for NoDisk {
-    fn read(&self, _: &Path, _: u64) -> io::Result<Vec<u8>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn create(&self, _: &Path, _: &[u8], _: Access) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn publish(&self, _: &Path, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn create_folder(&self, _: &Path, _: Access) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn remove(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn remove_folder(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
 /// The dependencies of the tools, with these hosts allowed.
 fn gear(allowed: &[String], clock: &Arc<ManualClock>) -> ToolDeps {
     ToolDeps {
-        disk: Arc::new(NoDisk),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         web: web(allowed, clock),
         search: Search::new(None),
         guard: process_guard(),
         mounts: Vec::new(),
+        writes: WritePolicy::default(),
+        confine_programs: true,
     }
 }
 

@@ -181,8 +181,87 @@ print(os.environ['HOME'])
 print('CARGO_MANIFEST_DIR' in os.environ)",
     );
     let home = workspace.path();
-    let expected = format!("['HOME', 'LANG', 'PATH']\n{}\nFalse\n", home.display());
+    let expected = format!(
+        "['HOME', 'LANG', 'PATH', 'TMPDIR']\n{}\nFalse\n",
+        home.display()
+    );
     assert_eq!(output.unwrap(), expected);
+}
+
+/// Code that tries to write, to signal and to look outside, and prints what it could do.
+const ESCAPES: &str = "
+import os, signal, sys, tempfile
+outside, owner = OUTSIDE, OWNER
+def attempt(name, act):
+    try:
+        act()
+        print(name)
+    except OSError:
+        pass
+attempt('create', lambda: open(outside + '/new', 'w'))
+attempt('overwrite', lambda: open(outside + '/file', 'r+'))
+attempt('truncate', lambda: os.truncate(outside + '/file', 0))
+attempt('remove', lambda: os.remove(outside + '/file'))
+attempt('rename', lambda: os.rename(outside + '/file', 'file'))
+attempt('signal', lambda: os.kill(owner, 0))
+# Root may read this in any case.
+if os.getuid():
+    attempt('environment', lambda: open(f'/proc/{owner}/environ').read())
+open('inside', 'w').write('x')
+os.rename('inside', 'renamed')
+os.makedirs('a/b')
+os.rename('renamed', 'a/b/c')
+tempfile.NamedTemporaryFile().write(b'x')
+open('/dev/null', 'w').write('x')
+print(open(outside + '/file').read())
+";
+
+fn escapes(outside: &Path) -> String {
+    let owner = std::process::id().to_string();
+    let outside = format!("'{}'", outside.display());
+    ESCAPES
+        .replace("OUTSIDE", &outside)
+        .replace("OWNER", &owner)
+}
+
+#[test]
+fn code_writes_only_inside_the_workspace() {
+    let (workspace, outside) = (Workspace::new(), tempfile::tempdir().unwrap());
+    crate::fixture::write(&outside.path().join("file"), b"kept");
+    let output = workspace.code(&escapes(outside.path()));
+    if !has_landlock() {
+        return;
+    }
+    assert_eq!(output.unwrap(), "kept\n");
+    assert!(workspace.path().join("a/b/c").exists());
+    assert_eq!(crate::fixture::read(outside.path().join("file")), b"kept");
+}
+
+#[test]
+fn user_can_allow_code_to_write_anywhere() {
+    let (workspace, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut gear = gear(&[], &Arc::default());
+    gear.confine_programs = false;
+    let tools = BuiltinTools::new(&["python_exec".to_owned()], gear);
+    let code = format!("open('{}/new', 'w').write('x')", outside.path().display());
+    ask(
+        &tools,
+        "python_exec",
+        json!({"code": code}),
+        workspace.path(),
+    )
+    .unwrap();
+    assert!(outside.path().join("new").exists());
+}
+
+/// Whether this kernel can restrict signals, too: the newest restriction that is used.
+fn has_landlock() -> bool {
+    use landlock::{CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset
+        .scope(Scope::Signal)
+        .and_then(Ruleset::create)
+        .is_ok()
 }
 
 #[test]

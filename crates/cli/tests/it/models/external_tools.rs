@@ -158,6 +158,39 @@ fn a_program_runs_in_the_workspace_without_our_keys() {
     );
 }
 
+/// Asks the kernel for Landlock, and tries to write a file of another folder.
+const WRITE_OUTSIDE: &str = "
+import ctypes
+open('inside', 'w')
+if ctypes.CDLL(None).syscall(444, None, 0, 1) < 1:
+    print('no Landlock')
+else:
+    try:
+        open('OUTSIDE/x', 'w')
+        print('written')
+    except PermissionError:
+        print('denied')
+";
+
+#[test]
+fn code_of_a_model_writes_only_to_the_workspace() {
+    let sandbox = sandbox();
+    let outside = segno_testkit::sandbox::memory_dir();
+    let code = WRITE_OUTSIDE.replace("OUTSIDE", &outside.path().display().to_string());
+    let model = calls_tool("python_exec", json!({"code": code}));
+    spec(&sandbox, &model, "tools: {python: [python_exec]}\n");
+    for (settings, expected) in [
+        ("", "denied"),
+        ("[tools]\nconfine_programs = false\n", "written"),
+    ] {
+        sandbox.configure(settings);
+        let output = run(&sandbox).expect_success();
+        let known = [expected, "no Landlock"];
+        let printed = output.stdout.trim_end();
+        assert!(known.contains(&printed), "{printed}");
+    }
+}
+
 #[test]
 fn mount_shows_its_folder_and_nothing_beside_it() {
     let sandbox = sandbox();
@@ -242,6 +275,27 @@ fn mcp_tools_are_offered_within_the_guardrails() {
         offered.contains("stamp") && !offered.contains("burn"),
         "{offered}"
     );
+}
+
+#[test]
+fn mcp_server_gets_no_keys_unless_named() {
+    let (sandbox, model) = (sandbox(), calls_tool("stamp", json!({})));
+    let names = "\" \".join(sorted(os.environ))";
+    let server = SERVER.replace("\"stamped as \" + os.environ[\"WHO\"]", names);
+    sandbox.write("server.py", &server);
+    spec(
+        &sandbox,
+        &model,
+        "tools: {mcp: [{id: desk, command: python3, args: [server.py], env: {WHO: '${WORDS}', MODE: fast}}]}\nenv: {secrets: [{key: DOOR_WORDS, name: WORDS, source: env}]}\n",
+    );
+    let output = run(&sandbox).expect_success();
+    let seen: Vec<&str> = output.stdout.split_whitespace().collect();
+    for named in ["WHO", "MODE", "PATH", "HOME"] {
+        assert!(seen.contains(&named), "{named}: {seen:?}");
+    }
+    for hidden in ["ANTHROPIC_API_KEY", "DOOR_WORDS"] {
+        assert!(!seen.contains(&hidden), "{hidden}: {seen:?}");
+    }
 }
 
 #[test]

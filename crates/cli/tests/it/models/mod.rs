@@ -10,6 +10,7 @@ mod bedrock;
 mod context;
 mod external_tools;
 mod faults;
+mod file_tools;
 mod notes;
 mod telemetry;
 mod tools;

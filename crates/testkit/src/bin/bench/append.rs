@@ -20,16 +20,12 @@ type Figure = fn(&Samples) -> f64;
 pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let mut ours: Vec<Samples> = Vec::new();
     let mut baseline: Vec<Samples> = Vec::new();
-    let mut behind: Vec<f64> = Vec::new();
     // The first round warms the machine up; its figures are dropped.
     for _ in 0..=plan.rounds() {
         disk.probe();
         let (new, batches) = parts::session(1, APPENDS);
         let folder = plan.fresh();
         baseline.push(samples(&bare::one_by_one(folder.path(), &batches)));
-        let folder = plan.fresh();
-        let whole = bare::concurrently(folder.path(), vec![batches.clone()]);
-        behind.push(millis(whole) / APPENDS as f64);
         let folder = plan.fresh();
         ours.push(samples(&appends(folder.path(), new, batches)));
     }
@@ -52,15 +48,6 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
             of(&baseline, figure),
         ));
     }
-    let behind = behind.into_iter().skip(1).collect();
-    let what = "  bare loop on its own thread, mean";
-    table.add(Row::pair(
-        "a",
-        what,
-        "ms",
-        behind,
-        of(&baseline, figures[2].1),
-    ));
 }
 
 fn samples(times: &[Duration]) -> Samples {

@@ -6,11 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Statement, params};
-use segno_core::id::SessionId;
 use segno_core::store::Batch;
-
-/// How many commits can be queued; half of them at most share one commit. The same as in the store.
-const QUEUE: usize = 1024;
 
 /// Creates a database with the same durability settings as the store's.
 pub(crate) fn open(folder: &Path) -> Connection {
