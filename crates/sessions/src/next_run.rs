@@ -13,7 +13,7 @@ use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, InFlight, OnChange, Seq, SpecChanged};
 use segno_core::resume::Strategy;
 use segno_core::session::Status;
-use segno_core::state::{AttemptStatus, OpenStep, State};
+use segno_core::state::{AttemptStatus, FinishedSteps, OpenStep, State};
 use segno_core::step;
 use segno_core::store::{Error as StoreError, Summary};
 use segno_core::time::format_duration;
@@ -24,9 +24,10 @@ use segno_engine::run::RunStart;
 use segno_engine::steps::{self, Agents, PrepareError};
 use segno_engine::{AgentDriver, Env, Observer, env, journal, patterns, workspace};
 use segno_spec as spec;
-use segno_spec::{Agent, Change, Provider, StepChange, Workflow};
+use segno_spec::{Agent, Provider, Workflow};
 use tokio::task::JoinHandle;
 
+use crate::spec_edit::{self, Consent, SpecEdit};
 use crate::start::{SpecError, read_spec};
 
 /// Why no further run of a session can start.
@@ -48,9 +49,9 @@ pub enum Error {
     /// The run was lost while steps were in flight, and the spec says `in_flight: stop`.
     #[error("the outcome of {} is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
     UnknownOutcome { name: Name, steps: Vec<step::Path> },
-    /// The spec was edited, and the policy for changed specs is to refuse.
-    #[error("the spec was edited since session `{name}` last ran; it changes {}", join_shown(.steps))]
-    SpecChanged { name: Name, steps: Vec<String> },
+    /// The edited spec is not used.
+    #[error(transparent)]
+    SpecEdit(#[from] spec_edit::Error),
     /// The workspace changed since the last run, and the drift policy is to refuse.
     #[error("the workspace changed since session `{name}` last ran: {}", join_shown(.drift))]
     WorkspaceDrifted { name: Name, drift: Vec<String> },
@@ -81,9 +82,7 @@ impl Diagnose for Error {
                     "check whether it took effect; `segno resume {name} --in-flight repeat` runs it again"
                 ))
             }
-            Self::SpecChanged { name, .. } => Diagnosis::new(Kind::Changed, "R0104").hint(format!(
-                "choose what happens with `segno resume {name} --on-change warn|rerun|pinned`"
-            )),
+            Self::SpecEdit(error) => error.diagnosis(),
             Self::WorkspaceDrifted { name, .. } => {
                 Diagnosis::new(Kind::Changed, "R0114").hint(format!(
                     "`segno resume {name} --on-drift warn` continues and tells the agent the current state"
@@ -147,8 +146,11 @@ impl Diagnose for NoSuchAgent {
 /// What the user asks for.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What to do if the spec was edited.
-    pub on_change: OnChange,
+    /// What to do if the spec was edited; by default the edited spec is used, unless it has other
+    /// steps in the places of finished ones.
+    pub on_change: Option<OnChange>,
+    /// What the edited spec may start that the recorded one does not.
+    pub consent: Consent,
     /// What to do about steps with unknown outcome; by default the spec decides.
     pub in_flight: Option<InFlight>,
     /// What to do if others changed the workspace.
@@ -227,12 +229,14 @@ pub(crate) async fn prepare(
     let mut spec = match spec_file {
         Some(spec_file) => {
             let spec_file = spec_file.finish(env, &state).await;
-            choose_spec(env, summary, &state, spec_file, options.on_change, observer).await?
+            let chosen = choose_spec(env, summary, &state, &finished, spec_file, &options).await?;
+            chosen.notice.iter().for_each(|text| observer.notice(text));
+            chosen
         }
-        None => ChosenSpec {
-            workflow: recorded_spec(env, session, &state).await?,
-            event: None,
-        },
+        None => ChosenSpec::recorded(
+            recorded_spec(env, session, &state).await?,
+            options.on_change.unwrap_or_default(),
+        ),
     };
     let policy = options.in_flight.unwrap_or(spec.workflow.in_flight);
     let unknown: Vec<step::Path> = state
@@ -312,7 +316,9 @@ pub(crate) async fn prepare(
     };
     let mut opening: Vec<Event> = vec![env.run_started()];
     opening.extend(steps::unknown_step_events(&state));
-    opening.extend(spec.event);
+    if let Some(edited) = spec.edited {
+        opening.extend(edited.events(&env, spec.policy).await?);
+    }
     let run_start = RunStart {
         session,
         name: summary.name.clone(),
@@ -322,7 +328,7 @@ pub(crate) async fn prepare(
         state,
         finished,
         opening,
-        on_change: options.on_change,
+        on_change: spec.policy,
         overrides,
         exchange: None,
     };
@@ -381,10 +387,46 @@ fn resolve_replacement(
     }
 }
 
-/// The spec to resume with, and the event that records a change.
-struct ChosenSpec {
-    workflow: Workflow,
-    event: Option<Event>,
+/// The spec to resume with.
+pub(crate) struct ChosenSpec {
+    pub(crate) workflow: Workflow,
+    /// What is done about finished steps whose question changed.
+    pub(crate) policy: OnChange,
+    /// What the user is told about the choice.
+    pub(crate) notice: Option<String>,
+    /// The edit, if the edited spec is used.
+    pub(crate) edited: Option<EditedSpec>,
+}
+
+pub(crate) struct EditedSpec {
+    text: String,
+    pub(crate) edit: SpecEdit,
+}
+
+impl ChosenSpec {
+    fn recorded(workflow: Workflow, policy: OnChange) -> Self {
+        Self {
+            workflow,
+            policy,
+            notice: None,
+            edited: None,
+        }
+    }
+}
+
+impl EditedSpec {
+    /// The events that record the edit and what it discards.
+    async fn events(self, env: &Env, policy: OnChange) -> Result<Vec<Event>, Error> {
+        let (spec, _) = journal::redact_and_store(env, &self.text).await?;
+        let discarded = self.edit.discarded(policy);
+        let changed = SpecChanged {
+            spec,
+            spec_digest: Digest::of(self.text.as_bytes()),
+            steps: self.edit.into_paths(),
+            policy,
+        };
+        Ok([changed.into()].into_iter().chain(discarded).collect())
+    }
 }
 
 /// A spec file that is being read in the background.
@@ -431,92 +473,109 @@ async fn start_reading_spec(
     Ok(Some(SpecReading { path, reading }))
 }
 
+/// Chooses the spec that a resume would use, without preparing a run.
+pub(crate) async fn preview_spec(
+    env: &Env,
+    summary: &Summary,
+    options: &Options,
+) -> Result<ChosenSpec, Error> {
+    let spec_file = start_reading_spec(env, summary.id).await?;
+    let state = history::load_state(env, summary.id).await?;
+    let Some(spec_file) = spec_file else {
+        let recorded = recorded_spec(env, summary.id, &state).await?;
+        let policy = options.on_change.unwrap_or_default();
+        return Ok(ChosenSpec::recorded(recorded, policy));
+    };
+    let spec_file = spec_file.finish(env, &state).await;
+    let finished = match &spec_file {
+        Ok((text, _)) if is_unchanged(text, &state) => FinishedSteps::default(),
+        _ => history::load_verified(env, summary.id).await?.1,
+    };
+    choose_spec(env, summary, &state, &finished, spec_file, options).await
+}
+
 /// Chooses the spec to resume with: the file as it is now, or the recorded copy. The recorded
 /// digest tells whether the file was edited; the notice names the steps that the edit changes.
 async fn choose_spec(
     env: &Env,
     summary: &Summary,
     state: &State,
+    finished: &FinishedSteps,
     spec_file: Result<(String, Workflow), SpecError>,
-    on_change: OnChange,
-    observer: &dyn Observer,
+    options: &Options,
 ) -> Result<ChosenSpec, Error> {
-    let unchanged = |workflow| ChosenSpec {
-        workflow,
-        event: None,
+    let policy = match options.on_change {
+        Some(policy) => policy,
+        None => recorded_policy(env, summary.id, state).await?,
     };
-    let digest = |text: &str| Digest::of(text.as_bytes());
     let spec_file = match spec_file {
         // Compares the file itself, not the recorded copy: in the copy, secrets are redacted.
-        Ok((text, workflow)) if Some(digest(&text)) == state.spec_digest => {
-            return Ok(unchanged(workflow));
+        Ok((text, workflow)) if is_unchanged(&text, state) => {
+            return Ok(ChosenSpec::recorded(workflow, policy));
         }
         spec_file => spec_file,
     };
     let kept = recorded_spec(env, summary.id, state).await?;
-    if on_change == OnChange::Pinned {
-        return Ok(unchanged(kept));
+    if policy == OnChange::Pinned {
+        return Ok(ChosenSpec::recorded(kept, policy));
     }
     let (text, workflow) = match spec_file {
         Err(SpecError::Unreadable { path, reason }) => {
-            observer.notice(&format!(
+            let notice = format!(
                 "{} can no longer be read ({reason}); continuing with the stored copy",
                 path.display()
-            ));
-            return Ok(unchanged(kept));
+            );
+            return Ok(ChosenSpec {
+                notice: Some(notice),
+                ..ChosenSpec::recorded(kept, policy)
+            });
+        }
+        Err(SpecError::Invalid { path, problems }) => {
+            let name = summary.name.clone();
+            return Err(spec_edit::Error::Invalid {
+                name,
+                path,
+                problems,
+            }
+            .into());
         }
         spec_file => spec_file?,
     };
-    // The recorded copy is redacted, so it is compared with the redacted text of the file.
     let spec_path = state
         .created
         .as_ref()
-        .map_or("", |created| &created.spec_path);
+        .map_or("the spec", |created| created.spec_path.as_str());
+    // The recorded copy is redacted, so it is compared with the redacted text of the file.
     let (spec_env, _) = env.for_workflow(&workflow, Path::new(spec_path), &|_| {});
     let alike = spec::parse(&spec_env.redactor.redact(&text));
-    let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
-    let named: Vec<String> = changes.iter().map(describe).collect();
-    if on_change == OnChange::Fail {
-        return Err(Error::SpecChanged {
-            name: summary.name.clone(),
-            steps: named,
-        });
-    }
-    let what = if named.is_empty() {
-        "no step".to_owned()
-    } else {
-        named.join(", ")
-    };
-    let then = match on_change {
-        OnChange::Rerun => "finished steps among them run again",
-        _ => "finished steps among them keep their results",
-    };
-    let path = state
-        .created
-        .as_ref()
-        .map_or("the spec", |created| created.spec_path.as_str());
-    observer.notice(&format!(
-        "{path} was edited since this session last ran; it changes {what}; {then}",
-    ));
-    let (spec, _) = journal::redact_and_store(env, &text).await?;
-    let steps = changes.into_iter().map(|change| change.path).collect();
-    let event = SpecChanged {
-        spec,
-        spec_digest: digest(&text),
-        steps,
-        policy: on_change,
-    };
+    let alike = alike.as_ref().unwrap_or(&workflow);
+    let edit = SpecEdit::new(&kept, alike, state, finished);
+    edit.check(&summary.name, options.on_change, &options.consent)?;
     Ok(ChosenSpec {
+        policy,
+        notice: Some(edit.describe(spec_path, policy)),
+        edited: Some(EditedSpec { text, edit }),
         workflow,
-        event: Some(event.into()),
     })
 }
 
-fn describe(change: &StepChange) -> String {
-    match change.change {
-        Change::Changed => change.path.to_string(),
-        Change::Added => format!("{} (added)", change.path),
-        Change::Removed => format!("{} (removed)", change.path),
+fn is_unchanged(text: &str, state: &State) -> bool {
+    Some(Digest::of(text.as_bytes())) == state.spec_digest
+}
+
+/// The policy that holds until the user chooses another one. A run that was to run changed steps
+/// again may have been lost before it reached all of them, so the next run has the same duty.
+async fn recorded_policy(
+    env: &Env,
+    session: SessionId,
+    state: &State,
+) -> Result<OnChange, StoreError> {
+    match env.store.event(session, state.spec_seq).await?.event {
+        Event::SpecChanged(SpecChanged {
+            policy: OnChange::Rerun,
+            ..
+        }) => Ok(OnChange::Rerun),
+        _ => Ok(OnChange::Warn),
     }
 }
 
