@@ -253,10 +253,11 @@ fn describe(change: &StepChange) -> String {
     let path = &change.path;
     match &change.change {
         Change::Changed => path.to_string(),
-        Change::Replaced { now: Some(now) } => format!("{path} (now {now})"),
+        Change::Replaced { now: Some(now) } | Change::Removed { now: Some(now) } => {
+            format!("{path} (now {now})")
+        }
         Change::Replaced { now: None } => format!("{path} (asks something else)"),
         Change::Added => format!("{path} (added)"),
-        Change::Removed { now: Some(now) } => format!("{path} (now {now})"),
         Change::Removed { now: None } => format!("{path} (removed)"),
     }
 }

@@ -34,6 +34,7 @@ mod provider;
 mod references;
 mod runtime;
 mod schema;
+mod schema_refs;
 mod security;
 mod skills;
 mod startable;

@@ -257,10 +257,8 @@ pub fn outline_path(path: &Path) -> String {
     let plain = segments.map(|segment| segment.split('#').next().unwrap_or(segment));
     let plain: Vec<&str> = plain.collect();
     match plain[..] {
-        ["iterations", _, ref step @ ..] => step.join("/"),
         ["rounds", _, "review"] => "decomposition_review".to_owned(),
-        ["rounds", _, ref step @ ..] => step.join("/"),
-        ref step => step.join("/"),
+        ["rounds" | "iterations", _, ref step @ ..] | ref step => step.join("/"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a workflow may start or reach: programs, servers, services, tools.
 //!
-//! A spec is a file, and an agent that writes files may write it. Whoever resumes a session with an
-//! edited spec must know what the edit would start, so two versions are compared by these lists.
+//! A spec is a file, and an agent that writes files may write it. A user who resumes a session with
+//! an edited spec must know what the edit would start, so two versions are compared by these lists.
 
 use std::collections::BTreeSet;
 

@@ -118,7 +118,7 @@ fn every_supported_key_is_read() {
 
 #[test]
 fn ids_of_steps_are_unique_names_and_no_numbers() {
-    let steps = |steps: &str| SMALL.replace("{agent: a}", steps);
+    let steps = |steps: &str| SMALL.replace("\n      - agent: a\n", &format!(" [{steps}]\n"));
     assert_ne!(steps("{agent: a, id: x}"), SMALL);
     let workflow = parse(&steps(
         "{agent: a, id: x}, {type: hitl, prompt: Ok?, id: y.2}, {agent: a}",
@@ -138,10 +138,9 @@ fn ids_of_steps_are_unique_names_and_no_numbers() {
         let problems = problems_of(&steps(given));
         assert!(problems.contains(problem), "{given}: {problems}");
     }
-    let named = SMALL.replace(
-        "{type: chain, config: {steps: [{agent: a}]}}",
-        "{type: parallel, config: {branches: [{id: x, steps: [{agent: a, id: s}]}, {id: y, steps: [{agent: a, id: s}]}], reduce: {agent: a, id: r}}}",
-    );
+    let (header, _) = SMALL.split_once("pattern:").unwrap();
+    let named = header.to_owned()
+        + "pattern: {type: parallel, config: {branches: [{id: x, steps: [{agent: a, id: s}]}, {id: y, steps: [{agent: a, id: s}]}], reduce: {agent: a, id: r}}}\n";
     let problems = problems_of(&named);
     assert!(problems.contains("/reduce/id"), "{problems}");
     assert!(!problems.contains("duplicate"), "{problems}");

@@ -419,3 +419,24 @@ fn consent_lets_the_edited_spec_start_its_programs() {
     let output = sandbox.segno(&["resume", "--yes"]).expect_success();
     assert_eq!(output.stdout, "started\n");
 }
+
+#[test]
+fn edit_by_an_agent_does_not_change_the_run() {
+    let sandbox = sandbox();
+    sandbox.write(
+        "edit.sh",
+        "sed -i 's/pass: two/pass: other/; s/sh, edit.sh/sh, other.sh/' chain.yaml\necho done\n",
+    );
+    sandbox.write(
+        "chain.yaml",
+        "version: 0\nname: chain\nruntime: {provider: command, command: [cat]}\nagents: {a: {prompt: p, command: [sh, edit.sh]}, b: {prompt: ''}}\npattern: {type: chain, config: {steps: [{id: x, agent: a}, {id: y, agent: b, input: 'pass: two'}, {id: z, type: hitl, prompt: Ok?}]}}\n",
+    );
+    sandbox.segno(&["run", "chain.yaml"]).refused(19, &["Ok?"]);
+    assert!(sandbox.read("chain.yaml").contains("pass: other"));
+    let shown = shown(&sandbox, "chain").to_string();
+    assert!(!shown.contains("pass: other"), "{shown}");
+    sandbox.segno(&["answer", "chain", "yes"]).expect_success();
+    sandbox
+        .segno(&["resume", "chain"])
+        .refused(19, &["program `sh other.sh`", "[R0119]"]);
+}
