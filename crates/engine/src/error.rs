@@ -164,7 +164,9 @@ impl Diagnose for Error {
             }
             Self::ConcurrentStepFailed => Diagnosis::new(Kind::RunFailed, "R0101"),
             Self::UnusableAnswer { name, .. } => {
-                Diagnosis::new(Kind::RunFailed, "R0105").hint(fix_the_spec(name))
+                Diagnosis::new(Kind::RunFailed, "R0105").hint(format!(
+                    "change the prompt in the spec, then `segno resume {name} --on-change rerun` asks again; unchanged steps keep their results"
+                ))
             }
             Self::InvalidInput { name, .. } => {
                 Diagnosis::new(Kind::RunFailed, "R0113").hint(fix_the_spec(name))

@@ -33,9 +33,7 @@ use crate::resume::{Overrides, drift};
 use crate::scope::Scope;
 use crate::steps::chat::Exchange;
 use crate::steps::notes_file::NotesFile;
-use crate::steps::{
-    self, Agents, EarlierRuns, Limits, Policy, Rendering, RunIdentity, Runner, Saved,
-};
+use crate::steps::{Agents, EarlierRuns, Limits, Policy, Rendering, RunIdentity, Runner, Saved};
 use crate::stop::{Stop, StopToken};
 use crate::trace::Tracer;
 use crate::{artifacts, lease, note_events, patterns, workspace};
@@ -122,8 +120,7 @@ pub async fn execute(
         .created
         .clone()
         .expect("a running session has a creation event");
-    let unfinished = steps::unfinished_steps(&state);
-    let open_questions = state.questions.clone();
+    let earlier = EarlierRuns::new(&state, finished, &opening, overrides);
     let budget = Budget::new(workflow.budgets(), &state, Arc::clone(&env.clock));
     let tracer = Tracer::begin(
         env,
@@ -167,13 +164,7 @@ pub async fn execute(
             has_memory: workflow.has_memory,
             compaction: workflow.context.compaction.clone(),
         },
-        earlier: EarlierRuns {
-            finished,
-            unfinished,
-            open_questions,
-            overrides,
-            saved: Mutex::default(),
-        },
+        earlier,
         limits: Limits {
             slots: Semaphore::new(workflow.runtime.max_parallel),
             budget,

@@ -30,6 +30,15 @@ impl TemplateValue {
     pub fn fields(fields: impl Into<Arc<[(&'static str, TemplateValue)]>>) -> Self {
         Self::Fields(fields.into())
     }
+
+    /// Whether this is a step of a list with this `id`.
+    fn has_id(&self, id: &str) -> bool {
+        let Self::Fields(fields) = self else {
+            return false;
+        };
+        let is_id = |(name, value): &(&str, Self)| matches!(value, Self::Value(value) if *name == "id" && value.as_str() == Some(id));
+        fields.iter().any(is_id)
+    }
 }
 
 impl<T: Into<Value>> From<T> for TemplateValue {
@@ -278,6 +287,12 @@ impl Object for View {
             }
             TemplateValue::List(list) => {
                 let list = list.lock();
+                if let Some(id) = key.as_str() {
+                    return list
+                        .iter()
+                        .find(|item| item.has_id(id))
+                        .map(|item| to_template(&self.answers, item));
+                }
                 // As in Python, a negative index counts from the end.
                 let index = i64::try_from(key.clone()).ok()?;
                 let from = if index < 0 {

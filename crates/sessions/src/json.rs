@@ -290,6 +290,11 @@ pub fn plan(summary: &Summary, plan: &Plan) -> Value {
     line.insert("name".into(), summary.name.as_str().into());
     line.insert("status".into(), plan.status.as_str().into());
     line.insert("steps_finished".into(), plan.finished.into());
+    let edit = plan.spec_edit.as_ref();
+    line.insert(
+        "spec_edit".into(),
+        json!(edit.map(|edit| json!({"steps": edit.steps, "policy": edit.policy}))),
+    );
     line.insert(
         "held_by".into(),
         json!(owner.map(|owner| json!({"host": owner.host, "pid": owner.pid}))),

@@ -28,6 +28,7 @@ pub mod resume;
 pub mod resume_context;
 pub mod search;
 mod show;
+pub mod spec_edit;
 pub mod start;
 pub mod trash;
 pub mod work;

@@ -25,15 +25,20 @@ use segno_engine::{AgentDriver, Env, Observer, patterns, workspace};
 use segno_spec as spec;
 use segno_spec::{Agent, Provider, Workflow};
 
+use crate::spec_edit::Consent;
 use chosen_spec::{ChosenSpec, choose_spec, start_reading_spec};
 
+pub(crate) use chosen_spec::preview_spec;
 pub use error::{Error, NoSuchAgent, SessionEnded};
 
 /// What the user asks for.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What to do if the spec was edited.
-    pub on_change: OnChange,
+    /// What to do if the spec was edited; by default the edited spec is used, unless it has other
+    /// steps in the places of finished ones.
+    pub on_change: Option<OnChange>,
+    /// What the edited spec may start that the recorded one does not.
+    pub consent: Consent,
     /// What to do about steps with unknown outcome; by default the spec decides.
     pub in_flight: Option<InFlight>,
     /// What to do if others changed the workspace.
@@ -112,12 +117,14 @@ pub(crate) async fn prepare(
     let mut spec = match spec_file {
         Some(spec_file) => {
             let spec_file = spec_file.finish(env, &state).await;
-            choose_spec(env, summary, &state, spec_file, options.on_change, observer).await?
+            let chosen = choose_spec(env, summary, &state, &finished, spec_file, &options).await?;
+            chosen.notice.iter().for_each(|text| observer.notice(text));
+            chosen
         }
-        None => ChosenSpec {
-            workflow: recorded_spec(env, session, &state).await?,
-            event: None,
-        },
+        None => ChosenSpec::recorded(
+            recorded_spec(env, session, &state).await?,
+            options.on_change.unwrap_or_default(),
+        ),
     };
     let policy = options.in_flight.unwrap_or(spec.workflow.in_flight);
     let unknown: Vec<step::Path> = state
@@ -197,7 +204,9 @@ pub(crate) async fn prepare(
     };
     let mut opening: Vec<Event> = vec![env.run_started()];
     opening.extend(steps::unknown_step_events(&state));
-    opening.extend(spec.event);
+    if let Some(edited) = spec.edited {
+        opening.extend(edited.events(&env, spec.policy).await?);
+    }
     let run_start = RunStart {
         session,
         name: summary.name.clone(),
@@ -207,7 +216,7 @@ pub(crate) async fn prepare(
         state,
         finished,
         opening,
-        on_change: options.on_change,
+        on_change: spec.policy,
         overrides,
         exchange: None,
     };

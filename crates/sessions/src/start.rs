@@ -47,7 +47,7 @@ pub enum SpecError {
     },
 }
 
-fn fault(problems: &spec::Problems) -> &'static str {
+pub(crate) fn fault(problems: &spec::Problems) -> &'static str {
     match problems.fault() {
         spec::Fault::Invalid => "is not a valid spec",
         spec::Fault::Unsupported => "uses features that this version does not support",

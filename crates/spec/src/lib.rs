@@ -34,8 +34,10 @@ mod provider;
 mod references;
 mod runtime;
 mod schema;
+mod schema_refs;
 mod security;
 mod skills;
+mod startable;
 mod telemetry;
 mod tools;
 mod workflow;
@@ -50,12 +52,13 @@ pub use context::{Compaction, ContextPolicy, Notes, NotesFormat};
 pub use environment::{Environment, Secret, Source};
 pub use handoff::HandoffReader;
 pub use inputs::{Input, Inputs, Type};
-pub use outline::{OutlineStep, Predecessor, outline};
+pub use outline::{OutlineStep, Predecessor, outline, outline_path};
 pub use outputs::{Artifact, PathError, checked_artifact_path};
 pub use pattern::find_cycle;
 pub use pattern::{
-    AgentStep, Approve, Branch, Chain, Choice, Edge, Evaluator, Goal, Graph, HumanQuestion, Node,
-    Orchestrator, Parallel, Pattern, Plan, Route, Routing, Step, Task, Tasks, Worktree,
+    AgentStep, Approve, Branch, Chain, Choice, Edge, Evaluator, Goal, Graph, HumanQuestion,
+    ListStep, Node, Orchestrator, Parallel, Pattern, Plan, Route, Routing, Step, Task, Tasks,
+    Worktree,
 };
 pub use pauses::PausePolicy;
 pub use problem::similar;
@@ -66,6 +69,7 @@ pub use runtime::{Budgets, Runtime};
 pub use schema::Schema;
 pub use security::Guardrails;
 pub use skills::Skill;
+pub use startable::startable;
 pub use telemetry::Telemetry;
 pub use tools::{DeclaredTools, Executor, Server, Transport, native as native_tools};
 pub use workflow::as_json;

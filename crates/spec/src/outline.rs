@@ -2,7 +2,7 @@
 
 use segno_core::step::Path;
 
-use super::pattern::{Approve, Edge, Graph, Orchestrator, Pattern, Plan, Routing, Step};
+use super::pattern::{Approve, Edge, Graph, ListStep, Orchestrator, Pattern, Plan, Routing, Step};
 use super::workflow::Workflow;
 
 /// A step of a workflow, as its spec defines it. If a step can run several times, the path is that
@@ -14,6 +14,10 @@ pub struct OutlineStep {
     pub agent: Option<String>,
     /// The definition of the step in the spec, as one text for comparison.
     pub definition: String,
+    /// The part of the definition that says what is asked, before templates are rendered.
+    pub question: String,
+    /// Whether only its position in a list identifies the step, because it has no id.
+    pub is_positional: bool,
     /// The steps that it follows.
     pub after: Vec<Predecessor>,
     /// The tools of the step, if it overrides those of its agent.
@@ -246,8 +250,24 @@ fn plan(plan: &Plan) -> Vec<OutlineStep> {
     parts
 }
 
+/// Where the outline has the step whose run a journal records at `path`: without the numbers of
+/// visits, iterations and rounds. A part of a step, such as a repair, stays below the step.
+pub fn outline_path(path: &Path) -> String {
+    let segments = path.as_str().split('/');
+    let plain = segments.map(|segment| segment.split('#').next().unwrap_or(segment));
+    let plain: Vec<&str> = plain.collect();
+    match plain[..] {
+        ["rounds", _, "review"] => "decomposition_review".to_owned(),
+        ["rounds" | "iterations", _, ref step @ ..] | ref step => step.join("/"),
+    }
+}
+
 /// Steps in sequence; the first one follows `after`.
-fn sequence(path: Option<&Path>, steps: &[Step], mut after: Vec<Predecessor>) -> Vec<OutlineStep> {
+fn sequence(
+    path: Option<&Path>,
+    steps: &[ListStep],
+    mut after: Vec<Predecessor>,
+) -> Vec<OutlineStep> {
     let path = match path {
         Some(path) => path.join("steps"),
         None => Path::root("steps"),
@@ -255,9 +275,12 @@ fn sequence(path: Option<&Path>, steps: &[Step], mut after: Vec<Predecessor>) ->
     let steps = steps.iter().enumerate();
     steps
         .map(|(index, given)| {
-            let path = path.join(index);
+            let path = given.path(&path, index);
             let before = std::mem::replace(&mut after, vec![path.clone().into()]);
-            step(path, given, before)
+            OutlineStep {
+                is_positional: given.id.is_none(),
+                ..step(path, &given.step, before)
+            }
         })
         .collect()
 }
@@ -266,9 +289,13 @@ fn step(path: Path, step: &Step, after: Vec<Predecessor>) -> OutlineStep {
     match step {
         Step::Agent(asked) => OutlineStep {
             tools: asked.tools.clone(),
+            question: format!("{:?}", (&asked.agent, &asked.input, &asked.vars)),
             ..agent(path, &asked.agent, format!("{asked:?}"), after)
         },
-        Step::Human(asked) => person(path, format!("{asked:?}"), after),
+        Step::Human(asked) => OutlineStep {
+            question: asked.prompt.clone(),
+            ..person(path, format!("{asked:?}"), after)
+        },
     }
 }
 
@@ -276,7 +303,9 @@ fn agent(path: Path, agent: &str, definition: String, after: Vec<Predecessor>) -
     OutlineStep {
         path,
         agent: Some(agent.to_owned()),
+        question: format!("{:?}", (agent, &definition)),
         definition,
+        is_positional: false,
         after,
         tools: None,
     }
@@ -286,7 +315,9 @@ fn person(path: Path, definition: String, after: Vec<Predecessor>) -> OutlineSte
     OutlineStep {
         path,
         agent: None,
+        question: definition.clone(),
         definition,
+        is_positional: false,
         after,
         tools: None,
     }

@@ -166,6 +166,9 @@ fn inline_schema(agent: &mut Node, key: &str, files: FileReader<'_>) -> Result<b
     let content = files(&file).map_err(|reason| format!("{file} cannot be read: {reason}"))?;
     let mut schema =
         node::read(&content).map_err(|problem| format!("{file}: {}", problem.message))?;
+    if matches!(schema.tree, Tree::Scalar(Value::String(_))) {
+        return Err(format!("{file} has a text in it, not a JSON schema"));
+    }
     let entry = entries(agent).iter_mut().find(|entry| entry.key == key);
     if let Some(entry) = entry {
         set_line(&mut schema, entry.line);

@@ -4,24 +4,31 @@
 //! include, extend or import another one, nor define macros. The output has no control characters
 //! except line feed and tab, and is in Unicode normal form C.
 //!
-//! A render is bounded in instructions and in bytes of output. Its memory is bounded only through
-//! these. That is enough: a template comes from the author of the spec, who may run programs here
-//! anyway; answers of agents are only inserted, never compiled.
+//! A render is bounded in instructions, in bytes of output, and in what it [builds and
+//! reads](budget). What is parsed is bounded in depth. Answers of agents are only inserted, never
+//! compiled.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
+use minijinja::machinery::{
+    CodeGenerator, Instructions, eval, get_compiled_template, make_string_output, parse_expr,
+};
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value};
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+mod budget;
 mod conditions;
 mod filters;
+mod instrument;
+mod source;
 
 pub use conditions::condition;
+use source::Excess;
 
-/// Enough for loops over thousands of steps, and finished in well under a second.
-const FUEL: u64 = 500_000;
+/// Enough for loops over thousands of steps. About half of it is spent on keeping the budget.
+const FUEL: u64 = 1_000_000;
 
 /// More text than any agent reads.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -48,8 +55,12 @@ pub enum Fault {
     Undefined(String),
     #[error("takes too long: stopped after {FUEL} instructions")]
     TooManyInstructions,
+    #[error("reads or compares too much text: stopped after 1 GB")]
+    TooMuchWork,
     #[error("writes more than {MOST_BYTES} bytes (16 MB)")]
     TooLarge,
+    #[error("builds too large values (at most 32 MB each, 256 MB in all)")]
+    TooMuchMemory,
     #[error("{0}")]
     Failed(String),
 }
@@ -89,12 +100,13 @@ impl Templates {
     pub fn new() -> Self {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_fuel(Some(FUEL));
         // Otherwise an error cannot name the undefined value.
         environment.set_debug(true);
         environment.set_unknown_method_callback(filters::method);
         filters::add_to(&mut environment);
+        budget::add_to(&mut environment);
         Self {
             environment,
             conditions: conditions::environment(),
@@ -103,24 +115,20 @@ impl Templates {
 
     /// Checks that `source` is an expression, without evaluating it.
     pub fn check_condition(&self, source: &str) -> Result<(), Error> {
-        match self.conditions.compile_expression(source) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(explain(&error)),
-        }
+        compile_condition(source).map(drop)
     }
 
     /// Whether a condition is true with the values of `context`.
     pub fn holds(&self, source: &str, context: Value) -> Result<bool, Error> {
-        let expression = self.conditions.compile_expression(source);
-        let value = expression.and_then(|expression| expression.eval(context));
-        match value {
-            Ok(value) => Ok(value.is_true()),
-            Err(error) => Err(explain(&error)),
-        }
+        let code = compile_condition(source)?;
+        let mut unused = String::new();
+        let value = run(&self.conditions, &code, context, &mut unused)?;
+        Ok(value.is_some_and(|value| value.is_true()))
     }
 
     /// Checks that `source` is a template, without rendering it.
     pub fn check(&self, source: &str) -> Result<(), Error> {
+        check_source(source, false)?;
         match self.environment.template_from_str(source) {
             Ok(_) => Ok(()),
             Err(error) => Err(explain(&error)),
@@ -141,25 +149,62 @@ impl Templates {
                 source.strip_suffix('\n').unwrap_or(source).to_owned(),
             ));
         }
+        check_source(source, false)?;
         let template = self.environment.template_from_str(source);
         let template = template.map_err(|error| explain(&error))?;
-        let mut text = Bounded::default();
-        let rendered = template.render_captured_to(context, &mut text);
-        match rendered {
-            Ok(_) => {}
-            Err(_) if text.full => {
-                return Err(Error {
-                    fault: Fault::TooLarge,
-                    line: None,
-                });
-            }
-            Err(error) => return Err(explain(&error)),
+        let code = instrument::instrument(&get_compiled_template(&template).instructions);
+        let mut text = String::new();
+        run(&self.environment, &code, context, &mut text)?;
+        if text.len() > MOST_BYTES {
+            return Err(Error {
+                fault: Fault::TooLarge,
+                line: None,
+            });
         }
-        let text = String::from_utf8(text.bytes).map_err(|error| Error {
-            fault: Fault::Failed(error.to_string()),
-            line: None,
-        })?;
         Ok(normalized(text))
+    }
+}
+
+fn check_source(source: &str, is_expression: bool) -> Result<(), Error> {
+    let Some(excess) = source::excess(source, is_expression) else {
+        return Ok(());
+    };
+    let fault = match excess {
+        Excess::Depth => Fault::Syntax(
+            "nested too deeply, or a chain of too many operators or `elif`s".to_owned(),
+        ),
+        Excess::Constants => Fault::TooMuchMemory,
+    };
+    Err(Error { fault, line: None })
+}
+
+fn compile_condition(source: &str) -> Result<Instructions<'_>, Error> {
+    check_source(source, true)?;
+    let expression = parse_expr(source).map_err(|error| explain(&error))?;
+    let mut generator = CodeGenerator::new("<expression>", source);
+    generator.compile_expr(&expression);
+    Ok(instrument::instrument(&generator.finish().0))
+}
+
+/// Runs compiled code; what it writes is appended to `text`.
+fn run<'a>(
+    environment: &'a Environment<'a>,
+    code: &'a Instructions<'a>,
+    context: Value,
+    text: &mut String,
+) -> Result<Option<Value>, Error> {
+    let blocks = BTreeMap::new();
+    let mut output = make_string_output(text);
+    match eval(
+        environment,
+        code,
+        context,
+        &blocks,
+        &mut output,
+        AutoEscape::None,
+    ) {
+        Ok((value, _)) => Ok(value),
+        Err(error) => Err(explain(&error)),
     }
 }
 
@@ -172,32 +217,13 @@ fn explain(error: &minijinja::Error) -> Error {
         ErrorKind::SyntaxError | ErrorKind::BadEscape => Fault::Syntax(message),
         ErrorKind::UndefinedError => Fault::Undefined(message),
         ErrorKind::OutOfFuel => Fault::TooManyInstructions,
+        _ if message == budget::BUILDS_TOO_MUCH => Fault::TooMuchMemory,
+        _ if message == budget::WORKS_TOO_MUCH => Fault::TooMuchWork,
+        _ if message == budget::WRITES_TOO_MUCH => Fault::TooLarge,
         _ => Fault::Failed(message),
     };
     let line = error.line();
     Error { fault, line }
-}
-
-/// A writer that fails when its limit is reached.
-#[derive(Default)]
-struct Bounded {
-    bytes: Vec<u8>,
-    full: bool,
-}
-
-impl io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MOST_BYTES {
-            self.full = true;
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Removes control characters, and converts to normal form C.

@@ -87,7 +87,11 @@ fn small_spec_gets_defaults() {
         agent: "a".into(),
         ..AgentStep::default()
     };
-    assert_eq!(chain.steps, [Step::Agent(step)]);
+    let step = ListStep {
+        id: None,
+        step: Step::Agent(step),
+    };
+    assert_eq!(chain.steps, [step]);
 }
 
 #[test]
@@ -104,12 +108,42 @@ fn every_supported_key_is_read() {
     let Pattern::Chain(chain) = &workflow.pattern else {
         panic!("it is a chain")
     };
-    assert!(matches!(&chain.steps[0], Step::Agent(step) if step.vars["n"] == json!(3)));
+    assert!(matches!(&chain.steps[0].step, Step::Agent(step) if step.vars["n"] == json!(3)));
     assert_eq!(workflow.artifacts.len(), 2);
     assert_eq!(workflow.in_flight, InFlight::Stop);
     let reading = workflow.handoff.unwrap();
     assert_eq!(reading.reader, "b");
     assert_eq!(reading.within, Duration::from_secs(5));
+}
+
+#[test]
+fn ids_of_steps_are_unique_names_and_no_numbers() {
+    let steps = |steps: &str| SMALL.replace("\n      - agent: a\n", &format!(" [{steps}]\n"));
+    assert_ne!(steps("{agent: a, id: x}"), SMALL);
+    let workflow = parse(&steps(
+        "{agent: a, id: x}, {type: hitl, prompt: Ok?, id: y.2}, {agent: a}",
+    ));
+    let paths: Vec<String> = outline(&workflow.unwrap())
+        .iter()
+        .map(|step| step.path.to_string())
+        .collect();
+    assert_eq!(paths, ["steps/x", "steps/y.2", "steps/2"]);
+    for (given, problem) in [
+        ("{agent: a, id: x}, {agent: a, id: x}", "duplicate step `x`"),
+        ("{agent: a, id: 07}", "must be a text"),
+        ("{agent: a, id: '07'}", "a number is the position"),
+        ("{agent: a, id: 'a/b'}", "a name consists of letters"),
+        ("{agent: a, id: ''}", "must not be empty"),
+    ] {
+        let problems = problems_of(&steps(given));
+        assert!(problems.contains(problem), "{given}: {problems}");
+    }
+    let (header, _) = SMALL.split_once("pattern:").unwrap();
+    let named = header.to_owned()
+        + "pattern: {type: parallel, config: {branches: [{id: x, steps: [{agent: a, id: s}]}, {id: y, steps: [{agent: a, id: s}]}], reduce: {agent: a, id: r}}}\n";
+    let problems = problems_of(&named);
+    assert!(problems.contains("/reduce/id"), "{problems}");
+    assert!(!problems.contains("duplicate"), "{problems}");
 }
 
 #[test]

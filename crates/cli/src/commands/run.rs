@@ -17,6 +17,7 @@ use segno_core::session::Status;
 use segno_engine::{Env, Outcome, Stop, StopToken};
 use segno_sessions as sessions;
 use segno_sessions::resume::{self, Options};
+use segno_sessions::spec_edit::Consent;
 use segno_sessions::start::{self, Request};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -74,9 +75,13 @@ pub(crate) struct Args {
 /// Options for what may have changed since the session last ran, and the permissions of CLI agents.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Policy {
-    /// What to do about finished steps that the edited spec changes [default: warn]
+    /// What to do about finished steps that the edited spec changes [default: warn, but refuse if it
+    /// has other steps in their places]
     #[arg(long, value_enum, value_name = "POLICY")]
     on_change: Option<OnChangeArg>,
+    /// Let the edited spec use programs, MCP servers and tools that the recorded one does not
+    #[arg(long)]
+    yes: bool,
     /// What to do about a step that was running when its run crashed [default: as in the spec]
     #[arg(long, value_enum, value_name = "POLICY")]
     in_flight: Option<InFlightArg>,
@@ -107,16 +112,21 @@ enum InFlightArg {
 
 impl Policy {
     fn is_given(self) -> bool {
-        self.on_change.is_some() || self.in_flight.is_some()
+        self.on_change.is_some() || self.in_flight.is_some() || self.yes
     }
 
     pub(crate) fn options(self) -> Options {
         Options {
-            on_change: match self.on_change {
-                None | Some(OnChangeArg::Warn) => OnChange::Warn,
-                Some(OnChangeArg::Rerun) => OnChange::Rerun,
-                Some(OnChangeArg::Refuse) => OnChange::Fail,
-                Some(OnChangeArg::Pinned) => OnChange::Pinned,
+            on_change: self.on_change.map(|policy| match policy {
+                OnChangeArg::Warn => OnChange::Warn,
+                OnChangeArg::Rerun => OnChange::Rerun,
+                OnChangeArg::Refuse => OnChange::Fail,
+                OnChangeArg::Pinned => OnChange::Pinned,
+            }),
+            consent: if self.yes {
+                Consent::All
+            } else {
+                Consent::None
             },
             in_flight: self.in_flight.map(|policy| match policy {
                 InFlightArg::Repeat => InFlight::Repeat,
@@ -182,7 +192,7 @@ async fn run_or_resume(
     if args.policy.is_given() && !args.auto_resume {
         let hint = "add `--resume` or `--auto-resume`";
         return Err(Failure::usage(
-            "`--on-change` and `--in-flight` apply only to a session that is resumed",
+            "`--on-change`, `--in-flight` and `--yes` apply only to a session that is resumed",
             Some(hint.into()),
         ));
     }

@@ -32,6 +32,9 @@ pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
         "{} finished, not run again",
         count(plan.finished, "step")
     );
+    if let Some(notice) = &plan.spec_notice {
+        let _ = writeln!(out, "{}", sanitize(notice));
+    }
     let _ = writeln!(
         out,
         "the folder {}{}",

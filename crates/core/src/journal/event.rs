@@ -302,7 +302,8 @@ events! {
         revision: u32,
         attempt: u32,
     }
-    /// A finished step's result no longer counts, because its input changed.
+    /// A step's result, its unfinished work, or the question that it asks a user no longer counts,
+    /// because what the step asks was changed.
     StepDiscarded = "step_discarded" {
         path: Path,
         /// The discarded revision.

@@ -101,9 +101,7 @@ impl FinishedSteps {
                     started.turns.push(entry.seq);
                 }
             }
-            Event::StepDiscarded(event) => {
-                self.steps.remove(&event.path);
-            }
+            Event::StepDiscarded(event) => self.discard(&event.path),
             Event::QuestionAnswered(event) => {
                 let step = FinishedStep {
                     started_seq: entry.seq,
@@ -118,6 +116,11 @@ impl FinishedSteps {
             }
             _ => {}
         }
+    }
+
+    /// Forgets a finished step, whose result no longer counts.
+    pub fn discard(&mut self, path: &Path) {
+        self.steps.remove(path);
     }
 
     /// The step at `path`, if it is finished.

@@ -561,24 +561,23 @@ impl State {
                 self.set_standing(&event.path, AttemptStatus::Unknown, entry.at);
             }
             Event::StepDiscarded(event) => {
-                self.finished = self.finished.saturating_sub(1);
-                self.newest_finished.retain(|path| *path != event.path);
-                let open = OpenStep {
-                    revision: event.revision + 1,
-                    attempt: 0,
-                    agent: String::new(),
-                    status: AttemptStatus::Discarded,
-                    since: entry.at,
-                    not_before: None,
-                    limited_by: None,
-                    waits: 0,
-                    native: None,
-                    handed_over_at: None,
-                    last_call_tokens: None,
-                };
-                self.open_steps.insert(event.path.clone(), open);
+                // A question that nobody answered is asked again, or not at all.
+                if self.questions.remove(&event.path).is_some() {
+                    return;
+                }
+                let open = OpenStep::discarded(event.revision, entry.at);
+                let unfinished = self.open_steps.insert(event.path.clone(), open);
+                if unfinished.is_none() {
+                    self.finished = self.finished.saturating_sub(1);
+                    self.newest_finished.retain(|path| *path != event.path);
+                }
             }
             Event::QuestionAsked(event) => {
+                // The answer to an earlier question here was discarded.
+                let discarded = |open: &OpenStep| open.status == AttemptStatus::Discarded;
+                if self.open_steps.get(&event.path).is_some_and(discarded) {
+                    self.open_steps.remove(&event.path);
+                }
                 let question = Question {
                     seq: entry.seq,
                     prompt: event.prompt.clone(),

@@ -58,6 +58,23 @@ impl OpenStep {
         }
     }
 
+    /// The step after the result, or the unfinished work, of a revision was discarded.
+    pub fn discarded(revision: u32, at: Timestamp) -> Self {
+        Self {
+            revision: revision + 1,
+            attempt: 0,
+            agent: String::new(),
+            status: AttemptStatus::Discarded,
+            since: at,
+            not_before: None,
+            limited_by: None,
+            waits: 0,
+            native: None,
+            handed_over_at: None,
+            last_call_tokens: None,
+        }
+    }
+
     /// The limit that blocks the step at `now`.
     pub fn suspended(&self, now: Timestamp) -> Option<Suspension> {
         let waits = matches!(self.status, AttemptStatus::Failed(_));

@@ -2,7 +2,7 @@
 
 use segno_core::agent::AccessMode;
 use segno_core::step::Path;
-use segno_spec::{HumanQuestion, Step};
+use segno_spec::{HumanQuestion, ListStep, Step};
 
 use super::Ending;
 use crate::answers::Answer;
@@ -10,13 +10,13 @@ use crate::error::Error;
 use crate::scope::{List, Scope, TemplateValue};
 use crate::steps::{Input, Question, Runner};
 
-/// Runs steps one after the other, below `place` if there is one. Each sees the earlier answers as
-/// `steps[n]`, the last of them as `last_response`, and the last human answer as `hitl_response`. A
+/// Runs steps one after the other, below `prefix` if there is one. Each sees the earlier answers as
+/// `steps[n]`, and as `steps.ID` if the step has an id, the last of them as `last_response`, and the last human answer as `hitl_response`. A
 /// step without an input gets the answer of the step before it.
 pub(super) async fn run(
     runner: &Runner,
     prefix: Option<&Path>,
-    steps: &[Step],
+    steps: &[ListStep],
     outer: &Scope,
 ) -> Result<Ending, Error> {
     let prefix = match prefix {
@@ -28,8 +28,8 @@ pub(super) async fn run(
         .with([("steps", TemplateValue::from(done.clone()))])
         .remembering([]);
     let (mut last, mut human_answer) = (None, None);
-    for (index, step) in steps.iter().enumerate() {
-        let path = prefix.join(index);
+    for (index, listed) in steps.iter().enumerate() {
+        let (path, step) = (listed.path(&prefix, index), &listed.step);
         let step_scope = scope.with(named([
             ("last_response", last),
             ("hitl_response", human_answer),
@@ -40,6 +40,9 @@ pub(super) async fn run(
             ("index", TemplateValue::from(index)),
             ("agent", step.agent().into()),
         ];
+        if let Some(id) = &listed.id {
+            fields.push(("id", TemplateValue::from(id.as_str())));
+        }
         if let Step::Human(human_step) = step {
             fields.extend(question_fields(human_step));
             human_answer = Some(answer);

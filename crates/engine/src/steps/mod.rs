@@ -62,8 +62,8 @@ pub use run_cli_agent::remaining_usage;
 pub(crate) use run_model_loop::final_answer;
 pub use runner_parts::Saved;
 pub(crate) use runner_parts::{EarlierRuns, Limits, Policy, Rendering, RunIdentity};
+pub(crate) use step::priced;
 pub use step::{digest, unknown_step_events};
-pub(crate) use step::{priced, unfinished_steps};
 
 /// How many bytes of earlier questions and answers a model receives again.
 const MAX_MEMORY_BYTES: usize = 256 * 1024;

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{OnChange, Run};
+use segno_core::journal::{Event, OnChange, Run, StepDiscarded};
 use segno_core::retry;
-use segno_core::state::{FinishedSteps, OpenStep, Question};
+use segno_core::state::{FinishedSteps, OpenStep, Question, State};
 use segno_core::step::Path;
 use segno_core::usage::Usage;
 use segno_spec::template::Templates;
@@ -21,6 +21,7 @@ use crate::auto_pause::AutoPause;
 use crate::budget::Budget;
 use crate::resume::Overrides;
 use crate::scope::Scope;
+use crate::steps::step::unfinished_steps;
 
 /// Which run of which session, and where it works.
 pub(crate) struct RunIdentity {
@@ -54,6 +55,36 @@ pub(crate) struct EarlierRuns {
     pub(crate) open_questions: BTreeMap<Path, Question>,
     pub(crate) overrides: Overrides,
     pub(crate) saved: Mutex<Saved>,
+}
+
+impl EarlierRuns {
+    /// What is left of earlier runs after the events that open this run.
+    pub(crate) fn new(
+        state: &State,
+        mut finished: FinishedSteps,
+        opening: &[Event],
+        overrides: Overrides,
+    ) -> Self {
+        let mut unfinished = unfinished_steps(state);
+        let mut open_questions = state.questions.clone();
+        for event in opening {
+            let Event::StepDiscarded(StepDiscarded { path, revision }) = event else {
+                continue;
+            };
+            finished.discard(path);
+            open_questions.remove(path);
+            if let Some(open) = unfinished.get_mut(path) {
+                *open = OpenStep::discarded(*revision, open.since);
+            }
+        }
+        Self {
+            finished,
+            unfinished,
+            open_questions,
+            overrides,
+            saved: Mutex::default(),
+        }
+    }
 }
 
 /// What this run did not repeat because earlier runs had finished it.

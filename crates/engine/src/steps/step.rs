@@ -440,7 +440,7 @@ impl Runner {
 }
 
 /// The steps that are unfinished in the state that a run starts with.
-pub(crate) fn unfinished_steps(state: &State) -> HashMap<Path, OpenStep> {
+pub(super) fn unfinished_steps(state: &State) -> HashMap<Path, OpenStep> {
     let open = state.open_steps.iter();
     open.map(|(path, open)| (path.clone(), open.clone()))
         .collect()

@@ -8,21 +8,58 @@ use std::path::{Path, PathBuf};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, OnChange, Seq, SpecChanged};
-use segno_core::state::State;
-use segno_core::store::Summary;
+use segno_core::state::{FinishedSteps, State};
+use segno_core::store::{Error as StoreError, Summary};
 use segno_engine::history::{self, recorded_spec};
-use segno_engine::{Env, Observer, journal};
+use segno_engine::{Env, journal};
 use segno_spec as spec;
-use segno_spec::{Change, StepChange, Workflow};
+use segno_spec::Workflow;
 use tokio::task::JoinHandle;
 
-use super::Error;
+use super::{Error, Options};
+use crate::spec_edit::{self, SpecEdit};
 use crate::start::{SpecError, read_spec};
 
-/// The spec to resume with, and the event that records a change.
-pub(super) struct ChosenSpec {
-    pub(super) workflow: Workflow,
-    pub(super) event: Option<Event>,
+/// The spec to resume with.
+pub(crate) struct ChosenSpec {
+    pub(crate) workflow: Workflow,
+    /// What is done about finished steps whose question changed.
+    pub(crate) policy: OnChange,
+    /// What the user is told about the choice.
+    pub(crate) notice: Option<String>,
+    /// The edit, if the edited spec is used.
+    pub(crate) edited: Option<EditedSpec>,
+}
+
+pub(crate) struct EditedSpec {
+    text: String,
+    pub(crate) edit: SpecEdit,
+}
+
+impl ChosenSpec {
+    pub(super) fn recorded(workflow: Workflow, policy: OnChange) -> Self {
+        Self {
+            workflow,
+            policy,
+            notice: None,
+            edited: None,
+        }
+    }
+}
+
+impl EditedSpec {
+    /// The events that record the edit and what it discards.
+    pub(super) async fn events(self, env: &Env, policy: OnChange) -> Result<Vec<Event>, Error> {
+        let (spec, _) = journal::redact_and_store(env, &self.text).await?;
+        let discarded = self.edit.discarded(policy);
+        let changed = SpecChanged {
+            spec,
+            spec_digest: Digest::of(self.text.as_bytes()),
+            steps: self.edit.into_paths(),
+            policy,
+        };
+        Ok([changed.into()].into_iter().chain(discarded).collect())
+    }
 }
 
 /// A spec file that is being read in the background.
@@ -73,91 +110,108 @@ pub(super) async fn start_reading_spec(
     Ok(Some(SpecReading { path, reading }))
 }
 
+/// Chooses the spec that a resume would use, without preparing a run.
+pub(crate) async fn preview_spec(
+    env: &Env,
+    summary: &Summary,
+    options: &Options,
+) -> Result<ChosenSpec, Error> {
+    let spec_file = start_reading_spec(env, summary.id).await?;
+    let state = history::load_state(env, summary.id).await?;
+    let Some(spec_file) = spec_file else {
+        let recorded = recorded_spec(env, summary.id, &state).await?;
+        let policy = options.on_change.unwrap_or_default();
+        return Ok(ChosenSpec::recorded(recorded, policy));
+    };
+    let spec_file = spec_file.finish(env, &state).await;
+    let finished = match &spec_file {
+        Ok((text, _)) if is_unchanged(text, &state) => FinishedSteps::default(),
+        _ => history::load_verified(env, summary.id).await?.1,
+    };
+    choose_spec(env, summary, &state, &finished, spec_file, options).await
+}
+
 /// Chooses the spec to resume with: the file as it is now, or the recorded copy. The recorded
 /// digest tells whether the file was edited; the notice names the steps that the edit changes.
 pub(super) async fn choose_spec(
     env: &Env,
     summary: &Summary,
     state: &State,
+    finished: &FinishedSteps,
     spec_file: Result<(String, Workflow), SpecError>,
-    on_change: OnChange,
-    observer: &dyn Observer,
+    options: &Options,
 ) -> Result<ChosenSpec, Error> {
-    let unchanged = |workflow| ChosenSpec {
-        workflow,
-        event: None,
+    let policy = match options.on_change {
+        Some(policy) => policy,
+        None => recorded_policy(env, summary.id, state).await?,
     };
-    let digest = |text: &str| Digest::of(text.as_bytes());
     let spec_file = match spec_file {
         // Compares the file itself, not the recorded copy: in the copy, secrets are redacted.
-        Ok((text, workflow)) if Some(digest(&text)) == state.spec_digest => {
-            return Ok(unchanged(workflow));
+        Ok((text, workflow)) if is_unchanged(&text, state) => {
+            return Ok(ChosenSpec::recorded(workflow, policy));
         }
         spec_file => spec_file,
     };
     let kept = recorded_spec(env, summary.id, state).await?;
-    if on_change == OnChange::Pinned {
-        return Ok(unchanged(kept));
+    if policy == OnChange::Pinned {
+        return Ok(ChosenSpec::recorded(kept, policy));
     }
     let (text, workflow) = match spec_file {
         Err(SpecError::Unreadable { path, reason }) => {
-            observer.notice(&format!(
+            let notice = format!(
                 "{} can no longer be read ({reason}); continuing with the stored copy",
                 path.display()
-            ));
-            return Ok(unchanged(kept));
+            );
+            return Ok(ChosenSpec {
+                notice: Some(notice),
+                ..ChosenSpec::recorded(kept, policy)
+            });
+        }
+        Err(SpecError::Invalid { path, problems }) => {
+            let name = summary.name.clone();
+            return Err(spec_edit::Error::Invalid {
+                name,
+                path,
+                problems,
+            }
+            .into());
         }
         spec_file => spec_file?,
     };
-    // The recorded copy is redacted, so it is compared with the redacted text of the file.
     let spec_path = state
         .created
         .as_ref()
-        .map_or("", |created| &created.spec_path);
+        .map_or("the spec", |created| created.spec_path.as_str());
+    // The recorded copy is redacted, so it is compared with the redacted text of the file.
     let (spec_env, _) = env.for_workflow(&workflow, Path::new(spec_path), &|_| {});
     let alike = spec::parse(&spec_env.redactor.redact(&text));
-    let changes = spec::changed_steps(&kept, alike.as_ref().unwrap_or(&workflow));
-    let named: Vec<String> = changes.iter().map(describe).collect();
-    if on_change == OnChange::Fail {
-        return Err(Error::SpecChanged {
-            name: summary.name.clone(),
-            steps: named,
-        });
-    }
-    let what = if named.is_empty() {
-        "no step".to_owned()
-    } else {
-        named.join(", ")
-    };
-    let then = match on_change {
-        OnChange::Rerun => "finished steps among them run again",
-        _ => "finished steps among them keep their results",
-    };
-    let path = state
-        .created
-        .as_ref()
-        .map_or("the spec", |created| created.spec_path.as_str());
-    observer.notice(&format!(
-        "{path} was edited since this session last ran; it changes {what}; {then}",
-    ));
-    let (spec, _) = journal::redact_and_store(env, &text).await?;
-    let steps = changes.into_iter().map(|change| change.path).collect();
-    let event = SpecChanged {
-        spec,
-        spec_digest: digest(&text),
-        steps,
-        policy: on_change,
-    };
+    let alike = alike.as_ref().unwrap_or(&workflow);
+    let edit = SpecEdit::new(&kept, alike, state, finished);
+    edit.check(&summary.name, options.on_change, &options.consent)?;
     Ok(ChosenSpec {
+        policy,
+        notice: Some(edit.describe(spec_path, policy)),
+        edited: Some(EditedSpec { text, edit }),
         workflow,
-        event: Some(event.into()),
     })
 }
 
-fn describe(change: &StepChange) -> String {
-    match change.change {
-        Change::Changed => change.path.to_string(),
-        Change::Added => format!("{} (added)", change.path),
-        Change::Removed => format!("{} (removed)", change.path),
+fn is_unchanged(text: &str, state: &State) -> bool {
+    Some(Digest::of(text.as_bytes())) == state.spec_digest
+}
+
+/// The policy that holds until the user chooses another one. A run that was to run changed steps
+/// again may have been lost before it reached all of them, so the next run has the same duty.
+async fn recorded_policy(
+    env: &Env,
+    session: SessionId,
+    state: &State,
+) -> Result<OnChange, StoreError> {
+    match env.store.event(session, state.spec_seq).await?.event {
+        Event::SpecChanged(SpecChanged {
+            policy: OnChange::Rerun,
+            ..
+        }) => Ok(OnChange::Rerun),
+        _ => Ok(OnChange::Warn),
     }
 }

@@ -8,6 +8,7 @@ use segno_core::store::{Error as StoreError, Summary};
 use segno_engine::steps::PrepareError;
 use segno_engine::{env, history};
 
+use crate::spec_edit;
 use crate::start::SpecError;
 
 /// Why no further run of a session can start.
@@ -29,9 +30,9 @@ pub enum Error {
     /// The run was lost while steps were in flight, and the spec says `in_flight: stop`.
     #[error("the outcome of {} is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
     UnknownOutcome { name: Name, steps: Vec<step::Path> },
-    /// The spec was edited, and the policy for changed specs is to refuse.
-    #[error("the spec was edited since session `{name}` last ran; it changes {}", join_shown(.steps))]
-    SpecChanged { name: Name, steps: Vec<String> },
+    /// The edited spec is not used.
+    #[error(transparent)]
+    SpecEdit(#[from] spec_edit::Error),
     /// The workspace changed since the last run, and the drift policy is to refuse.
     #[error("the workspace changed since session `{name}` last ran: {}", join_shown(.drift))]
     WorkspaceDrifted { name: Name, drift: Vec<String> },
@@ -62,9 +63,7 @@ impl Diagnose for Error {
                     "check whether it took effect; `segno resume {name} --in-flight repeat` runs it again"
                 ))
             }
-            Self::SpecChanged { name, .. } => Diagnosis::new(Kind::Changed, "R0104").hint(format!(
-                "choose what happens with `segno resume {name} --on-change warn|rerun|pinned`"
-            )),
+            Self::SpecEdit(error) => error.diagnosis(),
             Self::WorkspaceDrifted { name, .. } => {
                 Diagnosis::new(Kind::Changed, "R0114").hint(format!(
                     "`segno resume {name} --on-drift warn` continues and tells the agent the current state"

@@ -22,6 +22,7 @@ use segno_engine::{
 
 use crate::listing::resumable_sessions;
 use crate::next_run::SessionEnded;
+use crate::spec_edit::{self, Consent};
 use crate::start::{self, Request, SpecError, read_spec};
 use crate::{chat, next_run};
 
@@ -91,16 +92,20 @@ pub async fn resume(
         return Ok(Box::pin(resuming).await?);
     }
     next_run::check_resumable(&summary)?;
-    let lease = lease::acquire(env, &summary).await?;
-    let (env, run_start) =
-        match next_run::prepare(env, &summary, lease.run, options, &*observer).await {
-            Ok(begun) => begun,
+    let mut options = options;
+    let (env, run_start) = loop {
+        let lease = lease::acquire(env, &summary).await?;
+        let preparing = next_run::prepare(env, &summary, lease.run, options.clone(), &*observer);
+        match preparing.await {
+            Ok(begun) => break begun,
             Err(error) => {
                 // Nothing was written, so nothing is left behind but a run number.
                 let _ = env.store.release(summary.id, lease.run).await;
-                return Err(error.into());
+                // The lease is not held while the user reads.
+                options.consent = ask_for_consent(env, error).await?;
             }
-        };
+        }
+    };
     let lost = run_start.state.status == Status::Running;
     if lost && run_start.workflow.checkpoints.on.contains(&Trigger::Crash) {
         // A checkpoint of what the lost run left behind, before this run changes anything.
@@ -113,6 +118,23 @@ pub async fn resume(
         .await;
     }
     Ok(Box::pin(run::execute(&env, run_start, observer, stop_token)).await?)
+}
+
+/// Asks the user at the terminal whether an edited spec may start what it adds. Returns the error if
+/// it is another one, if there is no user, or if the user declines.
+async fn ask_for_consent(env: &Env, error: next_run::Error) -> Result<Consent, next_run::Error> {
+    let (Some(human), next_run::Error::SpecEdit(spec_edit::Error::StartsOthers { added, .. })) =
+        (&env.human, &error)
+    else {
+        return Err(error);
+    };
+    let listed: Vec<String> = added.iter().map(|item| format!("  {item}")).collect();
+    let question = "Did you make this edit, and may it use these? (y/N)";
+    let shown = format!("{error}:\n{}", listed.join("\n"));
+    match human.ask(question, Some(&shown)).await {
+        Some(answer) if answer.trim().eq_ignore_ascii_case("y") => Ok(Consent::To(added.clone())),
+        _ => Err(error),
+    }
 }
 
 /// The newest resumable session of a workspace that has no active run.

@@ -5,7 +5,7 @@ use std::path::Path as FilePath;
 
 use segno_core::cli_agent::{CliAgent, CliAgentKind};
 use segno_core::id::SessionId;
-use segno_core::journal::Suspension;
+use segno_core::journal::{OnChange, Suspension};
 use segno_core::lease::Owner;
 use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
 use segno_core::session::Status;
@@ -38,6 +38,10 @@ pub struct Plan {
     pub held_by: Option<Owner>,
     /// The number of finished steps, which do not run again.
     pub finished: u64,
+    /// How the spec was edited since the session last ran, if the edited spec would be used.
+    pub spec_edit: Option<SpecEditPlan>,
+    /// What is noteworthy about the choice of the spec.
+    pub spec_notice: Option<String>,
     /// The unfinished steps, which would continue.
     pub steps: Vec<StepPlan>,
     /// The workspace status.
@@ -45,6 +49,14 @@ pub struct Plan {
     /// What others changed in the workspace since the session's last run; `None` if that is
     /// unknown.
     pub drift: Option<Vec<String>>,
+}
+
+/// What a resume would do with an edited spec.
+#[derive(Debug, Clone)]
+pub struct SpecEditPlan {
+    /// The changed steps, in words.
+    pub steps: Vec<String>,
+    pub policy: OnChange,
 }
 
 /// How a step would continue.
@@ -114,15 +126,26 @@ pub(crate) enum TranscriptCopies<'a> {
 pub async fn plan(env: &Env, summary: &Summary, options: &Options) -> Result<Plan, Error> {
     next_run::check_resumable(summary)?;
     let state = history::load_state(env, summary.id).await?;
-    let workflow = history::recorded_spec(env, summary.id, &state).await?;
+    let spec = next_run::preview_spec(env, summary, options).await?;
+    let workflow = spec.workflow;
     next_run::check_workspace_exists(summary, &workflow, &summary.workspace)?;
     let lease = env.store.lease(summary.id).await?;
     let held = lease::verdict(env, &lease).is_held();
     let workspace_status =
         workspace::workspace_status(env, FilePath::new(&summary.workspace), None).await;
     let kept = TranscriptCopies::Session(summary.id);
-    let steps = steps(env, &workflow, &state, kept, options).await?;
+    let mut steps = steps(env, &workflow, &state, kept, options).await?;
+    let edit = spec.edited.map(|edited| edited.edit);
+    let asks_other = |path: &Path| edit.as_ref().is_some_and(|edit| edit.discards(path));
+    for step in steps.iter_mut().filter(|step| asks_other(&step.path)) {
+        step.continuation = Continuation::Restart;
+    }
     Ok(Plan {
+        spec_edit: edit.map(|edit| SpecEditPlan {
+            steps: edit.steps(),
+            policy: spec.policy,
+        }),
+        spec_notice: spec.notice,
         status: lease::effective_status(env, summary, &lease),
         held_by: lease.owner.filter(|_| held),
         finished: state.finished,

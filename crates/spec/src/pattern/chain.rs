@@ -1,6 +1,6 @@
 //! `chain`: steps in sequence.
 
-use super::step::{self, Step};
+use super::step::{self, ListStep};
 use crate::cursor::Cursor;
 use crate::fields::Keys;
 
@@ -12,16 +12,12 @@ const KEYS: Keys = Keys {
 /// Steps in sequence; the result is the last answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Chain {
-    pub steps: Vec<Step>,
+    pub steps: Vec<ListStep>,
 }
 
 pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Chain {
     let fields = cursor.fields(&KEYS);
-    let cursors = fields.read("steps", |cursor| cursor.list(1));
     Chain {
-        steps: cursors
-            .iter()
-            .map(|cursor| step::read(cursor, agents))
-            .collect(),
+        steps: fields.read("steps", |cursor| step::list_of_steps(&cursor, agents)),
     }
 }

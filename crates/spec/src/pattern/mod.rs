@@ -22,7 +22,7 @@ pub use orchestrator::Orchestrator;
 pub use parallel::{Branch, Parallel};
 pub use plan::{Approve, Goal, Plan, Worktree};
 pub use routing::{Route, Routing};
-pub use step::{AgentStep, HumanQuestion, Step};
+pub use step::{AgentStep, HumanQuestion, ListStep, Step};
 pub use tasks::{Task, Tasks};
 
 const KEYS: Keys = Keys {

@@ -1,6 +1,6 @@
 //! `parallel`: concurrent branches, and a step that combines their results.
 
-use super::step::{self, Step};
+use super::step::{self, ListStep, Step};
 use crate::cursor::Cursor;
 use crate::fields::Keys;
 
@@ -24,7 +24,7 @@ pub struct Parallel {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
     pub id: String,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ListStep>,
 }
 
 pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Parallel {
@@ -36,14 +36,8 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Parallel {
         if !id.is_empty() && branches.iter().any(|branch| branch.id == id) {
             cursor.invalid(format!("duplicate branch `{id}`"));
         }
-        let steps = fields.read("steps", |cursor| cursor.list(1));
-        branches.push(Branch {
-            id,
-            steps: steps
-                .iter()
-                .map(|cursor| step::read(cursor, agents))
-                .collect(),
-        });
+        let steps = fields.read("steps", |cursor| step::list_of_steps(&cursor, agents));
+        branches.push(Branch { id, steps });
     }
     Parallel {
         branches,

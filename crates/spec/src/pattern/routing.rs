@@ -1,6 +1,6 @@
 //! `routing`: an agent chooses which steps follow.
 
-use super::step::{self, HumanQuestion, Step};
+use super::step::{self, HumanQuestion, ListStep};
 use crate::cursor::Cursor;
 use crate::fields::Keys;
 
@@ -33,7 +33,7 @@ pub struct Routing {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     pub name: String,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ListStep>,
 }
 
 pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Routing {
@@ -57,13 +57,10 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Routing {
         }
         for (name, cursor) in entries {
             let fields = cursor.fields(&ROUTE_KEYS);
-            let steps = fields.read("then", |cursor| cursor.list(1));
+            let steps = fields.read("then", |cursor| step::list_of_steps(&cursor, agents));
             routing.routes.push(Route {
                 name: name.to_owned(),
-                steps: steps
-                    .iter()
-                    .map(|cursor| step::read(cursor, agents))
-                    .collect(),
+                steps,
             });
         }
     }

@@ -1,8 +1,9 @@
 //! A step: a prompt to an agent, or a question to a human.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use segno_core::step::Path;
 use serde_json::Value;
 
 use crate::cursor::{Cursor, shortened};
@@ -12,11 +13,11 @@ use crate::tools::list;
 
 const AGENT_KEYS: Keys = Keys {
     required: &["agent"],
-    optional: &["input", "vars", "tool_overrides"],
+    optional: &["id", "input", "vars", "tool_overrides"],
 };
 const PERSON_KEYS: Keys = Keys {
     required: &["type", "prompt"],
-    optional: &["context_display", "default", "timeout_seconds"],
+    optional: &["id", "context_display", "default", "timeout_seconds"],
 };
 /// A review may restrict the form of its answer.
 const REVIEW_KEYS: Keys = Keys {
@@ -36,6 +37,7 @@ const VALIDATION_KEYS: Keys = Keys {
 const BOTH_KEYS: Keys = Keys {
     required: &["agent"],
     optional: &[
+        "id",
         "input",
         "vars",
         "type",
@@ -59,6 +61,25 @@ impl Step {
         match self {
             Step::Agent(step) => &step.agent,
             Step::Human(_) => "hitl",
+        }
+    }
+}
+
+/// A step of a list: of a chain, a route or a branch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListStep {
+    /// Its name; without one, its position identifies it.
+    pub id: Option<String>,
+    pub step: Step,
+}
+
+impl ListStep {
+    /// The path of the step in the list at `list`. Two steps of a list never share a path: ids are
+    /// unique, and none of them is a number.
+    pub fn path(&self, list: &Path, position: usize) -> Path {
+        match &self.id {
+            Some(id) => list.join(id),
+            None => list.join(position),
         }
     }
 }
@@ -90,10 +111,42 @@ pub struct HumanQuestion {
     pub validation: Option<String>,
 }
 
-/// Reads a step of either kind.
+/// Reads a list of steps, at least one.
+pub(super) fn list_of_steps(cursor: &Cursor<'_>, agents: &[&str]) -> Vec<ListStep> {
+    let mut ids = BTreeSet::new();
+    let cursors = cursor.list(1).into_iter();
+    cursors
+        .map(|cursor| {
+            let (step, id) = read_with_id(&cursor, agents);
+            let id = id.map(|cursor| {
+                let id = cursor.identifier();
+                if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) {
+                    cursor.invalid("a number is the position of a step without an `id`");
+                }
+                if !id.is_empty() && !ids.insert(id.clone()) {
+                    cursor.invalid(format!("duplicate step `{id}`"));
+                }
+                id
+            });
+            ListStep { id, step }
+        })
+        .collect()
+}
+
+/// Reads a step of either kind that its place in the pattern names.
 pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Step {
+    let (step, id) = read_with_id(cursor, agents);
+    if let Some(id) = id {
+        id.invalid("would be ignored: this step already has a name, its key");
+    }
+    step
+}
+
+/// Reads a step of either kind; its id is not read yet.
+fn read_with_id<'a>(cursor: &Cursor<'a>, agents: &[&str]) -> (Step, Option<Cursor<'a>>) {
     if is_person(cursor) {
-        return Step::Human(person(&cursor.fields(&PERSON_KEYS)));
+        let fields = cursor.fields(&PERSON_KEYS);
+        return (Step::Human(person(&fields)), fields.get("id"));
     }
     let keys = if cursor.has("type") {
         cursor.invalid("must have either `agent` or `type`, not both");
@@ -103,7 +156,7 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Step {
     };
     let fields = cursor.fields(keys);
     let vars = fields.read("vars", |cursor| variables(&cursor));
-    Step::Agent(AgentStep {
+    let step = Step::Agent(AgentStep {
         agent: fields.read("agent", |cursor| agent(&cursor, agents)),
         input: fields.get("input").map(|cursor| cursor.template()),
         vars: vars
@@ -114,7 +167,8 @@ pub(super) fn read(cursor: &Cursor<'_>, agents: &[&str]) -> Step {
             .get("tool_overrides")
             .filter(|cursor| !cursor.is_empty_collection())
             .map(|cursor| list(&cursor)),
-    })
+    });
+    (step, fields.get("id"))
 }
 
 /// Whether a step, task or node asks a human.

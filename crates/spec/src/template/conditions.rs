@@ -2,9 +2,9 @@
 //! false, not an error.
 
 use minijinja::value::{Kwargs, Rest};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 
-use super::{FUEL, filters};
+use super::{FUEL, budget, filters};
 
 /// The expression of a condition, without braces; `None` for `else`, which is always true.
 pub fn condition(text: &str) -> Option<&str> {
@@ -29,6 +29,7 @@ pub(super) fn environment() -> Environment<'static> {
     environment.set_debug(true);
     environment.set_unknown_method_callback(filters::method);
     filters::add_to(&mut environment);
+    budget::add_to(&mut environment);
     environment.add_filter("search", search);
     environment.add_test("search", search);
     environment.add_filter("default", default);
@@ -38,14 +39,18 @@ pub(super) fn environment() -> Environment<'static> {
     environment.add_function("str", |value: &Value| value.to_string());
     environment.add_function("bool", |value: &Value| value.is_true());
     environment.add_function("list", |value: &Value| {
+        budget::check_call("list", std::slice::from_ref(value))?;
         Ok::<_, Error>(value.try_iter()?.collect::<Vec<_>>())
     });
     environment
 }
 
 /// Whether the pattern matches; unlike `regex_search`, it is case-sensitive.
-fn search(value: &Value, pattern: &str) -> Result<bool, Error> {
-    let regex = regex::Regex::new(pattern)
+fn search(state: &mut State<'_, '_>, value: &Value, pattern: &str) -> Result<bool, Error> {
+    budget::read(state, value)?;
+    let regex = regex::RegexBuilder::new(pattern)
+        .size_limit(filters::MOST_REGEX_BYTES)
+        .build()
         .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))?;
     Ok(regex.is_match(&value.to_string()))
 }

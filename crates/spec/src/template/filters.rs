@@ -3,24 +3,58 @@
 use std::io;
 use std::sync::Mutex;
 
-use minijinja::value::Kwargs;
+use minijinja::value::{ArgType, Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
+use super::budget;
+
+/// A compiled regular expression.
+pub(super) const MOST_REGEX_BYTES: usize = 1 << 20;
+
+/// A JSON text that a template makes of a value.
+const MOST_JSON_BYTES: usize = 64 * 1024 * 1024;
+
 pub(super) fn add_to(environment: &mut Environment<'static>) {
+    environment.add_filter("\0length", minijinja::filters::length);
+    environment.add_filter("\0trim", minijinja::filters::trim);
+    environment.add_filter("\0replace", minijinja::filters::replace);
+    environment.add_filter("\0indent", minijinja::filters::indent);
+    environment.add_filter("\0batch", minijinja::filters::batch);
+    environment.add_filter("\0slice", minijinja::filters::slice);
+    environment.add_filter("\0split", minijinja::filters::split);
+    environment.add_filter("\0list", minijinja::filters::list);
+    environment.add_filter("\0join", minijinja::filters::join);
+    environment.add_filter("\0format", minijinja::filters::format);
+    for (name, original) in budget::CHECKED_FILTERS {
+        environment.add_filter(
+            name,
+            move |state: &mut State<'_, '_>, given: Rest<Argument>| {
+                let arguments: Vec<Value> =
+                    given.0.into_iter().map(|argument| argument.0).collect();
+                if let Some(value) = arguments.first() {
+                    budget::read(state, value)?;
+                }
+                budget::check_call(name, &arguments)?;
+                state.apply_filter(original, &arguments)
+            },
+        );
+    }
     environment.add_filter("truncate", truncate);
     environment.add_filter("tojson", tojson);
     environment.add_filter("title", |value: &Value| {
         Ok::<_, Error>(title(&text(value)?))
     });
     let last = Mutex::new(None);
-    environment.add_filter("regex_search", move |value: &Value, pattern: &str| {
+    let search_text = move |state: &mut State<'_, '_>, value: &Value, pattern: &str| {
         let text = text(value)?;
+        budget::read(state, value)?;
         let regex = compiled(&last, pattern)?;
         Ok::<_, Error>(search(&regex, &text))
-    });
+    };
+    environment.add_filter("regex_search", search_text);
 }
 
 fn text(value: &Value) -> Result<String, Error> {
@@ -61,10 +95,13 @@ pub(super) fn method(
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, Error> {
-    match (name, value.as_str(), arguments) {
-        ("title", Some(text), []) => Ok(Value::from(title(text))),
-        _ => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, arguments),
+    if let ("title", Some(text), []) = (name, value.as_str(), arguments) {
+        return Ok(Value::from(title(text)));
     }
+    let all: Vec<Value> = [value].into_iter().chain(arguments).cloned().collect();
+    budget::read(state, value)?;
+    budget::check_call(name, &all)?;
+    minijinja_contrib::pycompat::unknown_method_callback(state, value, name, arguments)
 }
 
 /// Like Python's `str.title`: a letter is upper case unless it follows another letter.
@@ -98,7 +135,7 @@ fn tojson(value: &Value, indent: Option<usize>, named: Kwargs) -> Result<String,
         None => named.get::<Option<usize>>("indent")?,
     };
     named.assert_all_used()?;
-    let mut bytes = Vec::new();
+    let mut bytes = Bounded(Vec::new());
     let written = match indent {
         None => value.serialize(&mut Serializer::with_formatter(&mut bytes, Spaced)),
         Some(width) => {
@@ -109,7 +146,36 @@ fn tojson(value: &Value, indent: Option<usize>, named: Kwargs) -> Result<String,
     };
     let failed = |message: String| Error::new(ErrorKind::BadSerialization, message);
     written.map_err(|error| failed(error.to_string()).with_source(error))?;
-    String::from_utf8(bytes).map_err(|error| failed(error.to_string()))
+    String::from_utf8(bytes.0).map_err(|error| failed(error.to_string()))
+}
+
+/// A writer that fails when a text gets too long.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_JSON_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Any argument of a filter, also the named ones, which come last as one value.
+struct Argument(Value);
+
+impl<'a> ArgType<'a> for Argument {
+    type Output = Self;
+
+    fn from_value(value: Option<&'a Value>) -> Result<Self, Error> {
+        let value = value.ok_or_else(|| Error::from(ErrorKind::MissingArgument))?;
+        Ok(Self(value.clone()))
+    }
 }
 
 /// `{"a": [1, 2]}`: a space after each comma and colon, as Python writes it.
@@ -149,7 +215,7 @@ fn compiled(last: &Mutex<Option<Regex>>, pattern: &str) -> Result<Regex, Error> 
     }
     let regex = RegexBuilder::new(pattern)
         .case_insensitive(true)
-        .size_limit(1 << 20)
+        .size_limit(MOST_REGEX_BYTES)
         .build()
         .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))?;
     *last = Some(regex.clone());

@@ -14,6 +14,8 @@ fn rendered(source: &str) -> Result<String, Error> {
         facts => context! { a => "<&'>", b => [1, 2] },
         steps => steps,
         long => "ä".repeat(150),
+        thousand => 1000,
+        million => 1_000_000,
     };
     Templates::new().render(source, context)
 }
@@ -127,10 +129,178 @@ fn template_work_and_output_are_bounded() {
     );
     let wide = "{% for a in range(999) %}{{ 'x' * 100000 }}{% endfor %}";
     assert_eq!(rendered(wide).unwrap_err().fault, Fault::TooLarge);
-    let deep = format!("{{{{ {}1{} }}}}", "(".repeat(10_000), ")".repeat(10_000));
-    assert!(Templates::new().check(&deep).is_err());
     assert!(rendered("{{ 'x' * 1000000000000 }}").is_err());
     assert!(rendered("{{ topic | regex_search('(((a{99}){99}){99}){99}') }}").is_err());
+}
+
+#[test]
+fn values_that_a_template_builds_are_bounded() {
+    let doubled = "{% set x = 'x' * thousand %}".to_owned() + &"{% set x = x ~ x %}".repeat(40);
+    let added = "{% set x = 'x' * thousand %}".to_owned() + &"{% set x = x + x %}".repeat(40);
+    let captured = "{% set x %}xx{% endset %}".to_owned()
+        + &"{% set x %}{{ x }}{{ x }}{% endset %}".repeat(40);
+    let nested = "{% set x = ['x'] %}".to_owned() + &"{% set x = [x, x] %}".repeat(60);
+    let mapped = "{% set x = {} %}".to_owned() + &"{% set x = {'a': x, 'b': x} %}".repeat(60);
+    let made = "{% set x = 1 %}".to_owned() + &"{% set x = dict(a=x, b=x) %}".repeat(60);
+    let kept = "{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = n.l + ['x' * 9 * million ~ i] %}{% endfor %}";
+    for source in [
+        &doubled,
+        &added,
+        &captured,
+        &(nested.clone() + "{{ x }}"),
+        &(nested.clone() + "{{ x | upper }}"),
+        &(nested.clone() + "{{ x | tojson }}"),
+        &(nested + "{{ x == x }}"),
+        &mapped,
+        &made,
+        kept,
+        "{{ 'x' * 99 * million }}{{ 'x' * 99 * million }}{{ 'x' * 99 * million }}",
+        "{{ ([1] * 99 * million) | list }}",
+        "{{ ([['x' * million]] * thousand) | upper }}",
+        "{{ ('x' * million) | replace('x', 'y' * million) }}",
+        "{{ ('x' * million).replace('x', 'y' * million) }}",
+        "{{ 'x' | replace('', 'y' * 50 * million) }}",
+        "{{ (['x' * million] * thousand) | join }}",
+        "{{ range(99999) | join('y' * million) }}",
+        "{{ ('y' * million).join(range(99999)) }}",
+        "{{ ('\n' * million) | indent(1000) }}",
+        "{{ ('\n' * million) | indent(width=1000, blank=true) }}",
+        "{{ 'x' | indent(9999999999, true) }}",
+        "{{ [1] | batch(9999999999, 'x') }}",
+        "{{ [1] | slice(999999999) }}",
+        "{{ '%999999999d' | format(1) }}",
+        "{{ '%*d' | format(999999999, 1) }}",
+        "{{ ('%s' * 100 * thousand) | format('x' * 100 * thousand) }}",
+        "{{ '{:999999999}'.format(1) }}",
+        "{{ ('{0}' * 100 * thousand).format('x' * 100 * thousand) }}",
+        "{{ ('x ' * 20 * million).split(' ') }}",
+        "{{ ('x' * 90 * million) | list }}",
+        "{{ 'x' * 100 * 1000000 }}",
+        "{{ ('x' * 1000 ~ 'y') * 1000000 }}",
+        &"{{ 'x' * 1000000 }}".repeat(40),
+        &format!("{{{{ [{}] | length }}}}", "'x' * 99000000, ".repeat(1000)),
+    ] {
+        let error = rendered(source).expect_err(source);
+        let fault = error.fault;
+        assert!(
+            matches!(fault, Fault::TooMuchMemory | Fault::TooLarge),
+            "{source:.120}: {fault}"
+        );
+    }
+}
+
+#[test]
+fn text_that_a_template_reads_is_bounded() {
+    let read = "{% set x = 'x' * 9 * million %}{% for i in range(99999) %}{% if ('y' in x) %}{% endif %}{% endfor %}";
+    assert_eq!(rendered(read).unwrap_err().fault, Fault::TooMuchWork);
+    let templates = Templates::new();
+    let holds = |source: &str| {
+        templates.holds(
+            source,
+            context! { a => "x".repeat(100), million => 1_000_000 },
+        )
+    };
+    assert_eq!(holds("'x' in a"), Ok(true));
+    assert_eq!(
+        holds("('x' * 90 * million) ~ ('x' * 90 * million)")
+            .unwrap_err()
+            .fault,
+        Fault::TooMuchMemory
+    );
+    assert!(holds("list('x' * 90 * million)").is_err());
+}
+
+#[test]
+fn ordinary_templates_stay_within_the_budget() {
+    for (source, expected) in [
+        (
+            "{% set n = namespace(l=[]) %}{% for i in range(1000) %}{% set n.l = n.l + ['x' * 100] %}{% endfor %}{{ n.l | length }}",
+            "1000",
+        ),
+        (
+            "{{ [1, 2] + [3] }}{{ (1, 2) + (3,) }}",
+            "[1, 2, 3](1, 2, 3)",
+        ),
+        ("{{ [1] * 3 }}{{ 'ab' * 2 }}{{ 2 * 3 }}", "[1, 1, 1]abab6"),
+        ("{{ items | join(', ') | replace('x', 'X') }}", "X, y, z"),
+        ("{{ facts | join('-') }}", "a-b"),
+        ("{{ items | join(d=';') }}", "x;y;z"),
+        ("{{ '%05.1f|%s' | format(2.25, 'a') }}", "002.2|a"),
+        ("{{ '{:>3}|{}'.format(1, 'a') }}", "  1|a"),
+        ("{{ 'a\nb' | indent(2, first=true) }}", "  a\n  b"),
+        (
+            "{{ items | batch(2, '-') | list }}",
+            "[['x', 'y'], ['z', '-']]",
+        ),
+        (
+            "{{ 'a b'.split() }}{{ 'a,b' | split(',') }}",
+            "['a', 'b']['a', 'b']",
+        ),
+        (
+            "{{ items[1:] }}{{ items | reverse | list }}",
+            "['y', 'z']['z', 'y', 'x']",
+        ),
+        (
+            "{% for k, v in facts | items %}{{ k }}{% if not loop.last %},{% endif %}{% endfor %}",
+            "a,b",
+        ),
+        (
+            "{% for a in [1, [2, [3]]] recursive %}{% if a is iterable %}({{ loop(a) }}){% else %}{{ a }}{% endif %}{% endfor %}",
+            "1(2(3))",
+        ),
+        (
+            "{{ topic if topic == 'tides' else 'no' }}{{ 1 < 2 < 3 }}",
+            "tidesTrue",
+        ),
+        (
+            "{% filter upper %}{% for i in items %}a{{ i }}{% endfor %}{% endfilter %}",
+            "AXAYAZ",
+        ),
+        (
+            "{% for i in items if i != 'y' %}{{ i }}{% else %}none{% endfor %}",
+            "xz",
+        ),
+        ("{% for i in [] %}{{ i }}{% else %}none{% endfor %}", "none"),
+        (
+            "{{ nobody is defined }}{{ topic is defined and items }}",
+            "False['x', 'y', 'z']",
+        ),
+    ] {
+        assert_eq!(rendered(source).as_deref(), Ok(expected), "{source}");
+    }
+}
+
+#[test]
+fn deep_templates_are_rejected_before_they_are_parsed() {
+    let n = 20_000;
+    for source in [
+        format!("{{{{ {}1{} }}}}", "(".repeat(n), ")".repeat(n)),
+        format!("{{{{ {}1{} }}}}", "[".repeat(n), "]".repeat(n)),
+        format!("{{{{ {}1 }}}}", "not ".repeat(n)),
+        format!("{{{{ {}1 }}}}", "-".repeat(n)),
+        format!("{{{{ a{} }}}}", ".a".repeat(n)),
+        format!("{{{{ a{} }}}}", "[0]".repeat(n)),
+        format!("{{{{ a{} }}}}", "()".repeat(n)),
+        format!("{{{{ a{} }}}}", " | upper".repeat(n)),
+        format!("{{{{ a{} }}}}", " ~ a".repeat(n)),
+        format!("{{{{ a{} }}}}", " ** a".repeat(n)),
+        format!("{{{{ a{} }}}}", " and a".repeat(n)),
+        format!("{{{{ a{} }}}}", " if a else a".repeat(n)),
+        "{% if a %}".repeat(n) + &"{% endif %}".repeat(n),
+        "{% for a in b %}".repeat(n) + &"{% endfor %}".repeat(n),
+        format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}".repeat(n)),
+    ] {
+        let templates = Templates::new();
+        let error = templates.check(&source).expect_err(&source[..40]);
+        assert!(matches!(error.fault, Fault::Syntax(_)), "{error}");
+        assert!(templates.render(&source, context! {}).is_err());
+        let inside = source.trim_start_matches("{{ ").trim_end_matches(" }}");
+        assert!(templates.check_condition(inside).is_err());
+    }
+    let wide = format!("{{{{ [{}] | length }}}}", "topic ~ '-', ".repeat(1000));
+    assert_eq!(rendered(&wide).as_deref(), Ok("1000"));
+    let long = "{{ topic }}{% if topic %}.{% elif items %}{% else %}{% endif %}".repeat(1000);
+    assert!(rendered(&long).is_ok());
 }
 
 #[test]

@@ -7,6 +7,7 @@
 )]
 
 mod arguments;
+mod bounds;
 mod config;
 mod home;
 mod pipes;
