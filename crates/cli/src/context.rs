@@ -122,6 +122,7 @@ impl Context {
                 let find_key = move || key.cipher().map_err(|error| snapshot::Error::of(&error));
                 snapshots = Some(Arc::new(LocalSnapshots {
                     root: home.snapshots(),
+                    home: home.root().to_owned(),
                     user_home: std::env::var_os("HOME").map(PathBuf::from),
                     rules: config.rules.clone(),
                     find_key: Arc::new(find_key),

@@ -11,7 +11,7 @@ use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::Seq;
 use segno_core::lease::LeaseDecision;
-use segno_core::snapshot::{self, Change, Progress, Restore, Restored, Rules, Size};
+use segno_core::snapshot::{self, Change, FolderUse, Progress, Restore, Restored, Rules, Size};
 use segno_core::store::Error as StoreError;
 use segno_core::usage::Usage;
 use segno_engine::workspace::{NotUtf8, canonical, path_text};
@@ -161,16 +161,24 @@ pub async fn restore(
         });
     }
     let folder = request.into.unwrap_or_else(|| current_folder.clone());
+    let is_workspace = canonical(&folder) == canonical(&current_folder);
+    let folder_use = match is_workspace && manifest.origin.is_none() {
+        true => FolderUse::Workspace,
+        false => FolderUse::Target,
+    };
+    // Before anything is stored or created.
+    env.snapshots()?.check_folder(&folder, folder_use)?;
     let rules = rules_of(env, manifest.session).await;
     let mut rescue = None;
     if !request.dry_run && folder.is_dir() {
-        if canonical(&folder) == canonical(&current_folder) {
+        if is_workspace {
             refuse_if_running(env, manifest).await?;
         }
         rescue = Some(capture_before_restore(env, manifest, &folder, &rules, progress).await?);
         point(Point::RestoreAfterRescue);
     }
     let options = Restore {
+        folder_use,
         exact: request.exact,
         dry_run: request.dry_run,
         trusted: request.trusted || manifest.origin.is_none(),

@@ -28,6 +28,7 @@ mod machine;
 mod manifest;
 mod manifest_cursor;
 mod openat;
+mod own_folders;
 mod pack;
 mod read;
 mod recheck;

@@ -16,6 +16,10 @@ use crate::time::Timestamp;
 
 /// Stores the files of folders. A snapshot's id is the digest of its content.
 pub trait Snapshots: Archives + Transfer {
+    /// Refuses a folder that belongs to Segno itself: its home, and every folder inside. As a
+    /// [`FolderUse::Target`], also a folder that contains the home. Reads only.
+    fn check_folder(&self, folder: &Path, usage: FolderUse) -> Result<(), Error>;
+
     /// Takes a snapshot of `folder`; durable when it returns. If `folder` is a git repository, the
     /// result includes what differs from the commit `since`.
     fn capture<'a>(
@@ -150,9 +154,21 @@ pub struct OmittedPath {
     pub reason: String,
 }
 
+/// What a folder is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FolderUse {
+    /// A session works in it. It may contain Segno's home, which no snapshot of it contains and no
+    /// restore into it touches.
+    #[default]
+    Workspace,
+    /// The files of another folder are restored into it.
+    Target,
+}
+
 /// Options of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restore {
+    pub folder_use: FolderUse,
     /// Whether to delete files that are not in the snapshot, but would be if they had existed.
     pub exact: bool,
     /// Whether to change nothing and only report.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use segno_core::digest::Digest;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::snapshot::{
-    Captured, Change, ChangeKind, Error, OmittedPath, Progress, Restore, Restored, Rules, Size,
-    Snapshots, Swept, WorkspaceStatus,
+    Captured, Change, ChangeKind, Error, FolderUse, OmittedPath, Progress, Restore, Restored,
+    Rules, Size, Snapshots, Swept, WorkspaceStatus,
 };
 use segno_core::time::Timestamp;
 use segno_secrets::cipher::Cipher;
@@ -18,6 +18,7 @@ use crate::browse::{self, Difference};
 use crate::entry::{Kind, Why};
 use crate::error;
 use crate::git;
+use crate::own_folders::OwnFolders;
 use crate::request::{self, Request, Trust};
 use crate::scope::{self, Evidence};
 use crate::snapshot_store::SnapshotStore;
@@ -43,6 +44,8 @@ pub type FindKey = dyn Fn() -> Result<Option<Cipher>, Error> + Send + Sync;
 pub struct LocalSnapshots {
     /// The folder of the snapshot store.
     pub root: PathBuf,
+    /// Segno's home folder, which is never captured and never restored into.
+    pub home: PathBuf,
     /// The user's home folder, which is never captured as a whole.
     pub user_home: Option<PathBuf>,
     /// The user's rules for all folders.
@@ -69,15 +72,16 @@ impl LocalSnapshots {
         + 'static,
     ) -> Result<T, Error> {
         if self.file_work == FileWork::Inline {
-            return with_store_at(&self.root, &*self.find_key, work, &|so_far| {
+            return with_store_at(&self.root, &self.home, &*self.find_key, work, &|so_far| {
                 progress(so_far.files, so_far.of);
             });
         }
-        let (root, find_key) = (self.root.clone(), Arc::clone(&self.find_key));
+        let (root, home) = (self.root.clone(), self.home.clone());
+        let find_key = Arc::clone(&self.find_key);
         // Only the newest value counts: a caller that is slow skips some.
         let (sender, mut receiver) = tokio::sync::watch::channel(None);
         let job = tokio::task::spawn_blocking(move || {
-            with_store_at(&root, &*find_key, work, &|so_far| {
+            with_store_at(&root, &home, &*find_key, work, &|so_far| {
                 sender.send_replace(Some(so_far));
             })
         });
@@ -103,13 +107,14 @@ impl LocalSnapshots {
 /// Opens the snapshot store in `root` and runs `work` with it.
 fn with_store_at<T>(
     root: &Path,
+    home: &Path,
     find_key: &FindKey,
     work: impl FnOnce(&SnapshotStore, &(dyn Fn(request::Progress) + Sync)) -> Result<T, error::Error>,
     progress: &(dyn Fn(request::Progress) + Sync),
 ) -> Result<T, Error> {
     let cipher = find_key()?;
     let opened = SnapshotStore::open_with(root, cipher);
-    let done = opened.and_then(|store| work(&store, progress));
+    let done = opened.and_then(|store| work(&store.in_home(home), progress));
     done.map_err(|error| Error::of(&error))
 }
 
@@ -153,6 +158,11 @@ fn scope(folder: &Path, rules: &Rules) -> Evidence {
 }
 
 impl Snapshots for LocalSnapshots {
+    fn check_folder(&self, folder: &Path, usage: FolderUse) -> Result<(), Error> {
+        let checked = OwnFolders::find(&self.home).check(folder, usage);
+        checked.map_err(|error| Error::of(&error))
+    }
+
     fn capture<'a>(
         &'a self,
         folder: &'a Path,
@@ -201,6 +211,7 @@ impl Snapshots for LocalSnapshots {
             }
             let how = request::Restore {
                 home: user_home.as_deref(),
+                folder_use: options.folder_use,
                 exact: options.exact,
                 scope: &scope,
                 trust: if options.trusted {

@@ -52,6 +52,7 @@ impl SnapshotStore {
         options: &Restore<'_>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<RestoreReport, Error> {
+        self.own.check(into, options.folder_use)?;
         // The shared lock keeps others from deleting what is being read.
         let _lock = self.lock_shared()?;
         let diff = || self.restore_diff(snapshot, into, options);
@@ -59,7 +60,7 @@ impl SnapshotStore {
         let (diff, pack_set) = (diff?, pack_set?);
         if let Some(diff) = diff {
             check_limit(diff.bytes, into, options)?;
-            let place = guard(into, options.home)?;
+            let place = self.guard_target(into, options)?;
             let target = Target::open(&place)?;
             stage::remove_stale_stages(&target);
             let existing = diff.existing(&target)?;
@@ -84,7 +85,7 @@ impl SnapshotStore {
             .recursive(true)
             .create(into)
             .map_err(|error| Error::at(into, error))?;
-        let place = guard(into, options.home)?;
+        let place = self.guard_target(into, options)?;
         let target = Target::open(&place)?;
         stage::remove_stale_stages(&target);
         let index = index::index_path(&self.index, &place, target.facts.device);
@@ -97,6 +98,13 @@ impl SnapshotStore {
             disarmed: set_aside,
             ..restored
         })
+    }
+
+    /// Refuses a folder that is never restored into. Returns its path without links.
+    fn guard_target(&self, into: &Path, options: &Restore<'_>) -> Result<PathBuf, Error> {
+        let place = guard(into, options.home)?;
+        self.own.check(&place, options.folder_use)?;
+        Ok(place)
     }
 
     /// The difference to a snapshot of the target that was just taken, if there is one. Only for

@@ -23,6 +23,7 @@ mod limits;
 mod misc;
 mod moving;
 mod note;
+mod own_home;
 mod pause;
 mod plan;
 mod recover;
