@@ -13,6 +13,7 @@ pub mod cli_agent;
 pub mod conversation;
 pub mod digest;
 pub mod error;
+pub mod executable_content;
 pub mod fault;
 pub mod handoff;
 pub mod id;
