@@ -207,7 +207,16 @@ impl Snapshots for LocalSnapshots {
                     scope: &scope,
                     ..Request::new(&folder, &*clock)
                 };
-                return dry_run(store, snapshot, &request, options.exact);
+                let expected = dry_run(store, snapshot, &request, options.exact)?;
+                let disarmed = if options.trusted {
+                    Vec::new()
+                } else {
+                    store.disarmed_paths(snapshot, &folder)?
+                };
+                return Ok(Restored {
+                    disarmed: disarmed.iter().map(|path| text(path)).collect(),
+                    ..expected
+                });
             }
             let how = request::Restore {
                 home: user_home.as_deref(),
