@@ -30,6 +30,10 @@ impl Disk for RecordingDisk {
         LocalDisk.create(path, content, access)
     }
 
+    fn append(&self, path: &Path, content: &[u8], access: Access) -> io::Result<()> {
+        LocalDisk.append(path, content, access)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.0
             .lock()

@@ -67,6 +67,10 @@ impl Disk for PlainDisk {
         fs::write(path, content)
     }
 
+    fn append(&self, _: &Path, _: &[u8], _: Access) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }

@@ -69,6 +69,10 @@ impl Disk for NoDisk {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn append(&self, _: &Path, _: &[u8], _: Access) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

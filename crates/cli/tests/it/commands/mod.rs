@@ -23,6 +23,7 @@ mod limits;
 mod misc;
 mod moving;
 mod note;
+mod notes_file;
 mod own_home;
 mod pause;
 mod plan;
