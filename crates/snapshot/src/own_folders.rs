@@ -11,7 +11,7 @@ use std::path::Path;
 
 use segno_core::snapshot::FolderUse;
 
-use crate::error::Error;
+use crate::error::{Error, OWN_FOLDER};
 use crate::openat::Facts;
 
 /// Device and inode.
@@ -76,7 +76,7 @@ impl OwnFolders {
         };
         let is_own = |path: &Path| id(path).is_some_and(|id| self.own.contains(&id));
         if is_own(&real) {
-            return refuse("it is Segno's home folder, or a part of it");
+            return refuse(OWN_FOLDER);
         }
         if real.ancestors().skip(1).any(is_own) {
             return refuse("it is inside Segno's home folder");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::entry::{Entry, Kind, Skipped, Why};
-use crate::error::Error;
+use crate::error::{Error, OWN_FOLDER};
 use crate::index::{Index, KnownFile};
 use crate::machine;
 use crate::manifest::{Manifest, bytes};
@@ -354,7 +354,7 @@ pub(crate) fn read_target(
             && manifest.find(path).is_some()
         {
             let reason = match why {
-                Why::Store => "it is Segno's home folder, or a part of it",
+                Why::Store => OWN_FOLDER,
                 _ => "it is on another file system",
             };
             let path = path.clone();
