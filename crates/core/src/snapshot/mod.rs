@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::archive::Archives;
-use self::transfer::Transfer;
+use self::transfer::{PartKind, Transfer};
 use crate::checkpoint::Repository;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Diagnosis, Kind};
@@ -46,6 +46,23 @@ pub trait Snapshots: Archives + Transfer {
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Vec<String>, Error>>;
 
+    /// Examines everything that these snapshots need, and all stored packs. Damage to one snapshot
+    /// does not hide that to others.
+    fn examine<'a>(
+        &'a self,
+        snapshots: Vec<Digest>,
+        depth: Depth,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Examined, Error>>;
+
+    /// Removes what is rebuilt when it is needed again: the indexes of captured folders. Returns
+    /// how many there were.
+    fn remove_caches(&self) -> Boxed<'_, Result<u64, Error>>;
+
+    /// Moves damaged parts to a folder of their own, so that they can be imported again. Deletes
+    /// nothing.
+    fn quarantine(&self, parts: Vec<(PartKind, Digest)>) -> Boxed<'_, Result<(), Error>>;
+
     /// The differences between two snapshots.
     fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>>;
 
@@ -81,13 +98,46 @@ pub trait Snapshots: Archives + Transfer {
     fn total_size(&self) -> Boxed<'_, Result<u64, Error>>;
 
     /// Deletes every snapshot except `kept` and those taken since `before`, and the data that no
-    /// snapshot has referenced for `grace`.
+    /// snapshot has referenced for `grace`. `None` means that it is unknown which snapshots are
+    /// needed: then all stay.
     fn sweep(
         &self,
-        kept: Vec<Digest>,
+        kept: Option<Vec<Digest>>,
         before: Timestamp,
         grace: Duration,
     ) -> Boxed<'_, Result<Swept, Error>>;
+}
+
+/// How thoroughly snapshots are examined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Every list of files and every table of contents is read; the content is not.
+    Structure,
+    /// Everything is read and compared with its digest.
+    Content,
+}
+
+/// The result of an examination.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Examined {
+    pub snapshots: u64,
+    pub packs: u64,
+    /// The total size of the packs.
+    pub bytes: u64,
+    pub damage: Vec<Damage>,
+}
+
+/// Something that a snapshot needs and that is missing or wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    pub object: String,
+    pub reason: String,
+    /// The file that is damaged, if it is known and exists.
+    pub part: Option<(PartKind, Digest)>,
+    /// Whether only the entry in the list of snapshots is missing.
+    pub is_unlisted: bool,
+    /// The snapshots that cannot be restored completely because of it.
+    pub snapshots: Vec<Digest>,
 }
 
 /// The git status of a folder.

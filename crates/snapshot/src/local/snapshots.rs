@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use segno_core::digest::Digest;
 use segno_core::ports::{Boxed, Clock};
+use segno_core::snapshot::transfer::PartKind;
 use segno_core::snapshot::{
-    Captured, Change, ChangeKind, Error, FolderUse, OmittedPath, Progress, Restore, Restored,
-    Rules, Size, Snapshots, Swept, WorkspaceStatus,
+    Captured, Change, ChangeKind, Depth, Error, Examined, FolderUse, OmittedPath, Progress,
+    Restore, Restored, Rules, Size, Snapshots, Swept, WorkspaceStatus,
 };
 use segno_core::time::Timestamp;
 use segno_secrets::cipher::Cipher;
@@ -18,6 +19,7 @@ use crate::browse::{self, Difference};
 use crate::entry::{Kind, Why};
 use crate::error;
 use crate::git;
+use crate::named_digests::named_digests;
 use crate::own_folders::OwnFolders;
 use crate::request::{self, Request, Trust};
 use crate::scope::{self, Evidence};
@@ -46,6 +48,8 @@ pub struct LocalSnapshots {
     pub root: PathBuf,
     /// Segno's home folder, which is never captured and never restored into.
     pub home: PathBuf,
+    /// A folder with unusable checkpoints. Snapshots that their text names stay.
+    pub quarantine: PathBuf,
     /// The user's home folder, which is never captured as a whole.
     pub user_home: Option<PathBuf>,
     /// The user's rules for all folders.
@@ -266,6 +270,25 @@ impl Snapshots for LocalSnapshots {
         }))
     }
 
+    fn examine<'a>(
+        &'a self,
+        snapshots: Vec<Digest>,
+        depth: Depth,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Examined, Error>> {
+        Box::pin(self.with(progress, move |store, progress| {
+            store.examine(&snapshots, depth, progress)
+        }))
+    }
+
+    fn remove_caches(&self) -> Boxed<'_, Result<u64, Error>> {
+        Box::pin(self.without_progress(SnapshotStore::remove_indexes))
+    }
+
+    fn quarantine(&self, parts: Vec<(PartKind, Digest)>) -> Boxed<'_, Result<(), Error>> {
+        Box::pin(self.without_progress(move |store| store.quarantine(&parts)))
+    }
+
     fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>> {
         Box::pin(self.without_progress(move |store| {
             let change = |change: &browse::EntryChange| Change {
@@ -330,13 +353,19 @@ impl Snapshots for LocalSnapshots {
 
     fn sweep(
         &self,
-        kept: Vec<Digest>,
+        kept: Option<Vec<Digest>>,
         before: Timestamp,
         grace: Duration,
     ) -> Boxed<'_, Result<Swept, Error>> {
-        let now = self.clock.now();
+        let (now, quarantine) = (self.clock.now(), self.quarantine.clone());
         Box::pin(self.without_progress(move |store| {
-            let snapshots = store.unlist_except(&kept, before)?;
+            let snapshots = match kept {
+                Some(mut kept) => {
+                    kept.extend(named_digests(&quarantine)?);
+                    store.unlist_except(&kept, before)?
+                }
+                None => 0,
+            };
             let swept = store.gc(now, grace)?;
             Ok(Swept { snapshots, ..swept })
         }))
