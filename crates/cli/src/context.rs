@@ -16,7 +16,9 @@ use segno_secrets::redact::Redactor;
 use segno_sessions::start::read_spec;
 use segno_snapshot::{FileWork, LocalSnapshots, LocalWorktrees};
 use segno_spec::Workflow;
-use segno_store::{EncryptedRemote, Home, LocalDisk, Memory, ObjectRemote, Sqlite};
+use segno_store::{
+    CheckpointFiles, EncryptedRemote, Home, LocalDisk, Memory, ObjectRemote, Sqlite,
+};
 
 use crate::clock::MachineClock;
 use crate::config::{self, Config};
@@ -72,6 +74,13 @@ impl Context {
         ))
     }
 
+    /// The checkpoints of the home as files, to repair them.
+    pub(crate) fn checkpoint_files() -> Result<CheckpointFiles, Failure> {
+        let (root, _) = config::locations()?;
+        let home = Home::open(root, Arc::new(LocalDisk))?;
+        Ok(CheckpointFiles::new(&home))
+    }
+
     /// Builds the environment for a command that works with sessions. Also returns the settings.
     pub(crate) fn env(&self, persistence: Persistence) -> Result<(Env, Config), Failure> {
         self.build(persistence, FileWork::Background, None)
@@ -123,6 +132,8 @@ impl Context {
                 let find_key = move || key.cipher().map_err(|error| snapshot::Error::of(&error));
                 snapshots = Some(Arc::new(LocalSnapshots {
                     root: home.snapshots(),
+                    home: home.root().to_owned(),
+                    quarantine: CheckpointFiles::quarantine(&home),
                     user_home: std::env::var_os("HOME").map(PathBuf::from),
                     rules: config.rules.clone(),
                     find_key: Arc::new(find_key),

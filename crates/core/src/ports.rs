@@ -62,6 +62,11 @@ pub trait Disk: Send + Sync {
     /// the path exists; never follows a symlink in the last path component.
     fn create(&self, path: &Path, content: &[u8], access: Access) -> io::Result<()>;
 
+    /// Adds `content` to the end of a file, in one write, durable when the call returns. Creates the
+    /// file if it is missing. What others add at the same time stays, before or after it; never
+    /// follows a symlink in the last path component.
+    fn append(&self, path: &Path, content: &[u8], access: Access) -> io::Result<()>;
+
     /// Replaces `to` atomically; durable only after `sync_folder`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 

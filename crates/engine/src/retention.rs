@@ -143,9 +143,17 @@ pub async fn deletable(env: &Env) -> Result<Vec<Manifest>, StoreError> {
     Ok(pruned)
 }
 
+/// What a sweep deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sweep {
+    pub swept: Swept,
+    /// How many checkpoints cannot be read. While there are any, all snapshots stay.
+    pub unreadable: u64,
+}
+
 /// Deletes checkpoints that were pruned long ago, and snapshot data that no checkpoint references.
 /// Recently written data stays for `grace`, because a capture may be about to reference it (P8).
-pub async fn sweep(env: &Env, grace: Duration) -> Result<Swept, Error> {
+pub async fn sweep(env: &Env, grace: Duration) -> Result<Sweep, Error> {
     let now = env.clock.now();
     for manifest in deletable(env).await? {
         // The remote first: if the deletion there fails, the checkpoint is still here, and the next
@@ -157,17 +165,16 @@ pub async fn sweep(env: &Env, grace: Duration) -> Result<Swept, Error> {
     }
     // A capture writes its manifest shortly after its snapshot, so recent snapshots stay.
     let before = now.before(grace.max(LONGEST_TO_MANIFEST));
-    // It is unknown what a damaged manifest references, so a damaged manifest ends the sweep.
-    let kept: Result<Vec<Manifest>, _> = env
-        .store
-        .list_checkpoints(None)
-        .await?
-        .into_iter()
-        .collect();
-    let kept = kept?;
+    let all = env.store.list_checkpoints(None).await?;
+    let count = all.len();
+    let kept: Vec<Manifest> = all.into_iter().filter_map(Result::ok).collect();
+    let unreadable = (count - kept.len()) as u64;
     let mut named: Vec<Digest> = kept.iter().flat_map(Manifest::snapshots).collect();
     named.extend(adopted_transcripts(env).await?);
-    Ok(env.snapshots()?.sweep(named, before, grace).await?)
+    // It is unknown what an unreadable checkpoint references.
+    let named = (unreadable == 0).then_some(named);
+    let swept = env.snapshots()?.sweep(named, before, grace).await?;
+    Ok(Sweep { swept, unreadable })
 }
 
 /// The transcript copies that sessions were adopted from, including sessions in the trash. An

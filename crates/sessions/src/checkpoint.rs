@@ -10,7 +10,7 @@ use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::Seq;
-use segno_core::snapshot::{self, Change, Progress, Restore, Restored, Rules, Size};
+use segno_core::snapshot::{self, Change, FolderUse, Progress, Restore, Restored, Rules, Size};
 use segno_core::store::Error as StoreError;
 use segno_core::usage::Usage;
 use segno_engine::workspace::{NotUtf8, canonical, path_text};
@@ -85,15 +85,15 @@ pub async fn verify(
         .verify(manifest.files.snapshot, progress)
         .await?;
     let Position { seq, hash, .. } = manifest.journal;
-    if seq > Seq(0) {
+    let session = env.store.summary(manifest.session).await;
+    // Files can be restored without their session.
+    if seq > Seq(0) && !matches!(session, Err(StoreError::NoSession(_))) {
         match env.store.event(manifest.session, seq).await {
             Ok(entry) if entry.hash == hash => {}
             Ok(_) => wrong.push(format!(
                 "the journal of session {} differs: event {seq} is not the one of this checkpoint",
                 manifest.session
             )),
-            // Files can be restored without their session.
-            Err(StoreError::NoSession(_)) => {}
             Err(error) => wrong.push(error.to_string()),
         }
     }
@@ -160,16 +160,25 @@ pub async fn restore(
         });
     }
     let folder = request.into.unwrap_or_else(|| current_folder.clone());
+    let is_workspace = canonical(&folder) == canonical(&current_folder);
+    let folder_use = if is_workspace && manifest.origin.is_none() {
+        FolderUse::Workspace
+    } else {
+        FolderUse::Target
+    };
+    // Before anything is stored or created.
+    env.snapshots()?.check_folder(&folder, folder_use)?;
     let rules = rules_of(env, manifest.session).await;
     let mut rescue = None;
     if !request.dry_run && folder.is_dir() {
-        if canonical(&folder) == canonical(&current_folder) {
+        if is_workspace {
             refuse_if_running(env, manifest).await?;
         }
         rescue = Some(capture_before_restore(env, manifest, &folder, &rules, progress).await?);
         point(Point::RestoreAfterRescue);
     }
     let options = Restore {
+        folder_use,
         exact: request.exact,
         dry_run: request.dry_run,
         trusted: request.trusted || manifest.origin.is_none(),

@@ -209,6 +209,7 @@ pub async fn import_into(
     let Some(into) = into else {
         return import(env, bundle, wanted, progress).await;
     };
+    relocate::check_folder(env, &into)?;
     let mut imported = match find_existing(env, &bundle, Some(&into)).await? {
         Existing::Absent => import(env, bundle, wanted, progress).await?,
         Existing::Imported(summary) | Existing::Moved(summary) => {

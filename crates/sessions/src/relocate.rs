@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, Head, SessionMoved};
+use segno_core::snapshot::{self, FolderUse};
 use segno_core::state::Created;
 use segno_core::store::Summary;
 use segno_engine::between_runs::{self, BetweenRuns};
@@ -22,6 +23,9 @@ pub enum Error {
     InvalidFolder { path: PathBuf, reason: String },
     #[error(transparent)]
     NotUtf8(#[from] NotUtf8),
+    /// The folder belongs to Segno itself.
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
     #[error(transparent)]
     BetweenRuns(#[from] between_runs::Error),
 }
@@ -32,6 +36,7 @@ impl Diagnose for Error {
             Self::InvalidFolder { .. } => Diagnosis::new(Kind::Invalid, "R0117")
                 .hint("use an existing folder, or create it first"),
             Self::NotUtf8(error) => error.diagnosis(),
+            Self::Snapshot(error) => error.diagnosis(),
             Self::BetweenRuns(error) => error.diagnosis(),
         }
     }
@@ -60,12 +65,21 @@ pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
     }
 }
 
+/// Refuses a folder that no session can work in.
+pub(crate) fn check_folder(env: &Env, folder: &Path) -> Result<(), Error> {
+    if let Some(snapshots) = &env.snapshots {
+        snapshots.check_folder(folder, FolderUse::Workspace)?;
+    }
+    Ok(())
+}
+
 /// Moves a session to another folder. Refused while a run holds the session.
 pub async fn relocate(env: &Env, summary: &Summary, to: &Path) -> Result<Relocated, Error> {
     let to = folder(to)?;
     if Path::new(&summary.workspace) == to {
         return Ok(Relocated::Unchanged);
     }
+    check_folder(env, &to)?;
     // The folder is checked again: another process may have moved the session before the lease was
     // acquired.
     let between_runs = BetweenRuns::acquire(env, summary).await?;

@@ -95,7 +95,7 @@ pub enum Why {
     /// It vanished during the capture.
     Vanished,
     OtherFileSystem,
-    /// It is the snapshot store itself.
+    /// It is Segno's home or the snapshot store itself.
     Store,
     /// The budget of files, bytes or time was exhausted.
     Budget(String),
@@ -122,7 +122,7 @@ impl fmt::Display for Why {
             Why::Unreadable(reason) => write!(f, "it cannot be read: {reason}"),
             Why::Vanished => f.write_str("it vanished during the capture"),
             Why::OtherFileSystem => f.write_str("it is on another file system"),
-            Why::Store => f.write_str("it is the snapshot store"),
+            Why::Store => f.write_str("it belongs to Segno itself"),
             Why::Budget(what) => write!(f, "the limit of {what} is reached"),
         }
     }

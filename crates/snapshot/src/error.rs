@@ -7,6 +7,9 @@ use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_secrets::cipher::DecryptError;
 
+/// Why Segno's own folders are neither captured nor restored.
+pub(crate) const OWN_FOLDER: &str = "it is Segno's home folder, or a part of it";
+
 /// Why a snapshot could not be captured, read or restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -119,6 +122,10 @@ impl Diagnose for Error {
             Self::Hostile { .. } => Diagnosis::new(Kind::Unusable, "K0104"),
             Self::Refused { .. } => Diagnosis::new(Kind::Forbidden, "K0105"),
             Self::NotASnapshotStore { .. } => Diagnosis::new(Kind::Unusable, "K0106"),
+            Self::Blocked { reason, .. } if *reason == OWN_FOLDER => {
+                Diagnosis::new(Kind::Conflict, "K0107")
+                    .hint("restore into another folder: `--into FOLDER`")
+            }
             Self::Blocked { path, .. } => Diagnosis::new(Kind::Conflict, "K0107")
                 .hint(format!("move `{}` away and restore again", path.display())),
             Self::Git(_) => Diagnosis::new(Kind::Unavailable, "K0110"),

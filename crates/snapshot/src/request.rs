@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use segno_core::digest::Digest;
 use segno_core::ports::Clock;
+use segno_core::snapshot::FolderUse;
 
 use crate::entry::Skipped;
 use crate::scope::Scope;
@@ -120,6 +121,8 @@ pub enum Trust {
 pub struct Restore<'a> {
     /// The user's home folder. It is never restored into, nor any folder above it.
     pub home: Option<&'a Path>,
+    /// Whether the target may contain Segno's home, which then stays as it is.
+    pub folder_use: FolderUse,
     /// Removes what is in the target and not in the snapshot. What the snapshot or `scope` excludes
     /// stays.
     pub exact: bool,
@@ -141,6 +144,7 @@ impl Default for Restore<'_> {
     fn default() -> Self {
         Self {
             home: None,
+            folder_use: FolderUse::default(),
             exact: false,
             scope: &Everything,
             trust: Trust::default(),

@@ -22,6 +22,7 @@ use crate::encrypted_file::EncryptedFiles;
 use crate::error::Error;
 use crate::files::{self, Draft, SyncedDraft};
 use crate::manifest::Manifest;
+use crate::own_folders::OwnFolders;
 use crate::pack::{PackSet, Packer, StoredChunks};
 use crate::trash::Trash;
 
@@ -37,6 +38,8 @@ pub struct SnapshotStore {
     pub(crate) drafts: PathBuf,
     pub(crate) index: PathBuf,
     pub(crate) encrypted_files: EncryptedFiles,
+    /// What no snapshot contains and no restore touches.
+    pub(crate) own: OwnFolders,
 }
 
 impl SnapshotStore {
@@ -48,7 +51,7 @@ impl SnapshotStore {
 
     /// Like [`SnapshotStore::open`], but encrypts what it writes if there is a key.
     pub fn open_with(root: &Path, cipher: Option<Cipher>) -> Result<Self, Error> {
-        let store = Self {
+        let mut store = Self {
             root: root.to_owned(),
             packs: root.join("packs"),
             manifests: root.join("manifests"),
@@ -56,11 +59,20 @@ impl SnapshotStore {
             drafts: root.join("drafts"),
             index: root.join("index"),
             encrypted_files: EncryptedFiles::new(cipher),
+            own: OwnFolders::default(),
         };
         let made = files::make_folder(root).map_err(|error| Error::at(root, error));
         made.and_then(|()| store.check_format())?;
         store.prepare().map_err(|error| Error::at(root, error))?;
+        store.own = OwnFolders::find(root);
         Ok(store)
+    }
+
+    /// The same store, which also keeps its captures and restores out of `home`.
+    #[must_use]
+    pub fn in_home(mut self, home: &Path) -> Self {
+        self.own = self.own.and(OwnFolders::find(home));
+        self
     }
 
     fn check_format(&self) -> Result<(), Error> {

@@ -71,10 +71,11 @@ fn pieces(entries: &[Entry]) -> Vec<Chunk> {
         .collect()
 }
 
-type Broken = HashMap<Chunk, (String, String)>;
+/// What is wrong with a chunk: the damaged object and the reason.
+pub(crate) type Broken = HashMap<Chunk, (String, String)>;
 
 /// Reads chunks in the order of the packs, so that each block is unpacked once.
-fn check(
+pub(crate) fn check(
     pieces: &[Chunk],
     pack_set: &PackSet,
     progress: &(dyn Fn(Progress) + Sync),

@@ -11,31 +11,39 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use segno_core::checkpoint::{Broken, Manifest, VERSION};
-use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, SessionId};
 use segno_core::ports::{Access, Disk, Stage, replace_file};
 use segno_core::store::{Error, Finding, Severity};
 
 use crate::home::{Home, io_error};
+use crate::seal_key::SealKey;
 
 /// The longest checkpoint that is read.
-const LONGEST: u64 = 64 * 1024 * 1024;
+pub(crate) const LONGEST: u64 = 64 * 1024 * 1024;
 
 /// The checkpoints of a home folder.
-pub(crate) struct CheckpointFiles {
-    root: PathBuf,
-    key: PathBuf,
-    disk: Arc<dyn Disk>,
+pub struct CheckpointFiles {
+    pub(crate) root: PathBuf,
+    pub(crate) key: SealKey,
+    pub(crate) quarantine: PathBuf,
+    pub(crate) disk: Arc<dyn Disk>,
 }
 
 impl CheckpointFiles {
-    pub(crate) fn new(home: &Home) -> Self {
+    pub fn new(home: &Home) -> Self {
         Self {
             root: home.checkpoints(),
-            key: home.root().join("seal.key"),
+            key: SealKey::new(home),
+            quarantine: Self::quarantine(home),
             disk: Arc::clone(home.disk()),
         }
+    }
+
+    /// The folder for files that are no usable checkpoints. Sweeps keep the snapshots that they
+    /// name.
+    pub fn quarantine(home: &Home) -> PathBuf {
+        home.backups().join("quarantine")
     }
 
     fn path(&self, session: SessionId, checkpoint: CheckpointId) -> PathBuf {
@@ -44,76 +52,12 @@ impl CheckpointFiles {
             .join(format!("{checkpoint}.json"))
     }
 
-    /// The key of this installation, if it has one.
-    fn key(&self) -> Result<Option<[u8; 32]>, Error> {
-        let damaged = || {
-            Error::Damaged {
-            object: self.key.display().to_string(),
-            reason: "it is not the original key, and without that key Segno cannot verify that a checkpoint was created here; restore it from a backup of this folder"
-                .to_owned(),
-        }
-        };
-        match self.disk.read(&self.key, 64) {
-            Ok(bytes) => match bytes.split_first_chunk() {
-                Some((key, check)) if check == Digest::of(key).as_bytes() => Ok(Some(*key)),
-                _ => Err(damaged()),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(damaged()),
-            Err(error) => Err(io_error(&self.key, &error)),
-        }
-    }
-
     /// Stores a checkpoint. `fresh` becomes the key of this installation if it has none.
     pub(crate) fn put(&self, manifest: &Manifest, fresh: &[u8; 32]) -> Result<(), Error> {
-        let key = match self.key()? {
-            Some(key) => key,
-            None => self.create_key(fresh)?,
-        };
+        let key = self.key.get_or_create(fresh)?;
         let path = self.path(manifest.session, manifest.id);
         self.write(&path, manifest.to_text(&key).as_bytes())
             .map_err(|error| io_error(&path, &error))
-    }
-
-    /// Creates the key. If several processes do so at once, the first one wins. The file is
-    /// complete when it has its name.
-    fn create_key(&self, fresh: &[u8; 32]) -> Result<[u8; 32], Error> {
-        let folder = self.key.parent().unwrap_or(&self.root);
-        let draft = folder.join(format!("seal.{}.draft", Digest::of(fresh)));
-        let made = || {
-            // The digest shows whether the key is still the same.
-            let sealed = [&fresh[..], Digest::of(fresh).as_bytes()].concat();
-            self.disk.create(&draft, &sealed, Access::Private)?;
-            point(Point::SealBeforePublish);
-            self.disk.publish(&draft, &self.key)?;
-            point(Point::SealAfterPublish);
-            Ok(())
-        };
-        match made().map_err(|error: io::Error| (error.kind(), error)) {
-            // Another process was first, and may have removed the draft.
-            Ok(()) | Err((io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound, _)) => {}
-            Err((_, error)) => {
-                let _ = self.disk.remove(&draft);
-                return Err(io_error(&self.key, &error));
-            }
-        }
-        let synced = self.disk.sync_folder(folder);
-        synced.map_err(|error| io_error(&self.key, &error))?;
-        self.remove_key_drafts(folder)?;
-        let gone = || io_error(&self.key, &io::ErrorKind::NotFound.into());
-        self.key()?.ok_or_else(gone)
-    }
-
-    /// Drafts of the key are useless once there is a key.
-    fn remove_key_drafts(&self, folder: &Path) -> Result<(), Error> {
-        for file in self.list_folder(folder)? {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with("seal.") && name.ends_with(".draft") {
-                let removed = self.disk.remove(&file);
-                removed.map_err(|error| io_error(&file, &error))?;
-            }
-        }
-        Ok(())
     }
 
     fn write(&self, path: &Path, text: &[u8]) -> io::Result<()> {
@@ -153,7 +97,7 @@ impl CheckpointFiles {
         &self,
         session: Option<SessionId>,
     ) -> Result<Vec<Result<Manifest, Error>>, Error> {
-        let key = self.key()?;
+        let key = self.key.get()?;
         let files = self.files(session)?;
         let read = |file: &PathBuf| self.read(file, key.as_ref());
         let mut kept: Vec<_> = files.iter().map(read).collect();
@@ -185,12 +129,12 @@ impl CheckpointFiles {
         let path = self.path(session, checkpoint);
         match self.disk.read(&path, LONGEST) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => self.parse(&path, read, self.key()?.as_ref()).map(Some),
+            read => self.parse(&path, read, self.key.get()?.as_ref()).map(Some),
         }
     }
 
     /// Every file that should be a checkpoint.
-    fn files(&self, session: Option<SessionId>) -> Result<Vec<PathBuf>, Error> {
+    pub(crate) fn files(&self, session: Option<SessionId>) -> Result<Vec<PathBuf>, Error> {
         let folders = match session {
             Some(session) => vec![self.root.join(session.to_string())],
             None => self.list_folder(&self.root)?,
@@ -218,10 +162,12 @@ impl CheckpointFiles {
             problem: error.to_string(),
             severity: Severity::Damage,
         };
-        found.into_iter().map(finding).collect()
+        let mut findings: Vec<Finding> = found.into_iter().map(finding).collect();
+        findings.extend(self.notices());
+        findings
     }
 
-    fn list_folder(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    pub(crate) fn list_folder(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let listed = self.disk.list(folder);
         listed.map_err(|error| io_error(folder, &error))
     }
@@ -231,7 +177,7 @@ impl CheckpointFiles {
     }
 
     /// Parses and verifies the bytes of a checkpoint file.
-    fn parse(
+    pub(crate) fn parse(
         &self,
         file: &Path,
         bytes: io::Result<Vec<u8>>,
@@ -281,7 +227,7 @@ enum FolderState {
     Unknown,
 }
 
-fn is_checkpoint(file: &Path) -> bool {
+pub(crate) fn is_checkpoint(file: &Path) -> bool {
     let extension = file.extension();
     extension.is_some_and(|extension| extension == "json")
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use segno_core::ports::{Access, Disk};
+use segno_core::ports::{Access, Disk, folder_of};
 
 /// The disk of this machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,16 +43,27 @@ impl Disk for LocalDisk {
         Ok(content)
     }
 
+    fn append(&self, path: &Path, content: &[u8], access: Access) -> io::Result<()> {
+        let is_new = !path.exists();
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(file_mode(access))
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        if is_new {
+            self.sync_folder(folder_of(path))?;
+        }
+        Ok(())
+    }
+
     fn create(&self, path: &Path, content: &[u8], access: Access) -> io::Result<()> {
-        let mode = if access == Access::Private {
-            0o600
-        } else {
-            0o666
-        };
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(mode)
+            .mode(file_mode(access))
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?;
         file.write_all(content)?;
@@ -106,6 +117,13 @@ impl Disk for LocalDisk {
         // All are in one folder: comparing the paths as strings suffices.
         entries.sort_unstable_by(|left, right| left.as_os_str().cmp(right.as_os_str()));
         Ok(entries)
+    }
+}
+
+fn file_mode(access: Access) -> u32 {
+    match access {
+        Access::Private => 0o600,
+        Access::Shared => 0o666,
     }
 }
 

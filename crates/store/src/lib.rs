@@ -6,12 +6,16 @@
 mod ack_marker;
 pub mod blobs;
 mod checkpoint_files;
+mod checkpoint_repair;
 pub mod disk;
 pub mod home;
 pub mod memory;
 pub mod remote;
+mod seal_key;
 pub mod sqlite;
 
+pub use checkpoint_files::CheckpointFiles;
+pub use checkpoint_repair::CheckpointRepair;
 pub use disk::LocalDisk;
 pub use home::Home;
 pub use memory::Memory;

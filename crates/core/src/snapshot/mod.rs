@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::archive::Archives;
-use self::transfer::Transfer;
+use self::transfer::{PartKind, Transfer};
 use crate::checkpoint::Repository;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Diagnosis, Kind};
@@ -16,6 +16,10 @@ use crate::time::Timestamp;
 
 /// Stores the files of folders. A snapshot's id is the digest of its content.
 pub trait Snapshots: Archives + Transfer {
+    /// Refuses a folder that belongs to Segno itself: its home, and every folder inside. As a
+    /// [`FolderUse::Target`], also a folder that contains the home. Reads only.
+    fn check_folder(&self, folder: &Path, usage: FolderUse) -> Result<(), Error>;
+
     /// Takes a snapshot of `folder`; durable when it returns. If `folder` is a git repository, the
     /// result includes what differs from the commit `since`.
     fn capture<'a>(
@@ -41,6 +45,23 @@ pub trait Snapshots: Archives + Transfer {
         snapshot: Digest,
         progress: &'a Progress,
     ) -> Boxed<'a, Result<Vec<String>, Error>>;
+
+    /// Examines everything that these snapshots need, and all stored packs. Damage to one snapshot
+    /// does not hide that to others.
+    fn examine<'a>(
+        &'a self,
+        snapshots: Vec<Digest>,
+        depth: Depth,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Examined, Error>>;
+
+    /// Removes what is rebuilt when it is needed again: the indexes of captured folders. Returns
+    /// how many there were.
+    fn remove_caches(&self) -> Boxed<'_, Result<u64, Error>>;
+
+    /// Moves damaged parts to a folder of their own, so that they can be imported again. Deletes
+    /// nothing.
+    fn quarantine(&self, parts: Vec<(PartKind, Digest)>) -> Boxed<'_, Result<(), Error>>;
 
     /// The differences between two snapshots.
     fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>>;
@@ -77,13 +98,46 @@ pub trait Snapshots: Archives + Transfer {
     fn total_size(&self) -> Boxed<'_, Result<u64, Error>>;
 
     /// Deletes every snapshot except `kept` and those taken since `before`, and the data that no
-    /// snapshot has referenced for `grace`.
+    /// snapshot has referenced for `grace`. `None` means that it is unknown which snapshots are
+    /// needed: then all stay.
     fn sweep(
         &self,
-        kept: Vec<Digest>,
+        kept: Option<Vec<Digest>>,
         before: Timestamp,
         grace: Duration,
     ) -> Boxed<'_, Result<Swept, Error>>;
+}
+
+/// How thoroughly snapshots are examined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Every list of files and every table of contents is read; the content is not.
+    Structure,
+    /// Everything is read and compared with its digest.
+    Content,
+}
+
+/// The result of an examination.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Examined {
+    pub snapshots: u64,
+    pub packs: u64,
+    /// The total size of the packs.
+    pub bytes: u64,
+    pub damage: Vec<Damage>,
+}
+
+/// Something that a snapshot needs and that is missing or wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    pub object: String,
+    pub reason: String,
+    /// The file that is damaged, if it is known and exists.
+    pub part: Option<(PartKind, Digest)>,
+    /// Whether only the entry in the list of snapshots is missing.
+    pub is_unlisted: bool,
+    /// The snapshots that cannot be restored completely because of it.
+    pub snapshots: Vec<Digest>,
 }
 
 /// The git status of a folder.
@@ -150,9 +204,21 @@ pub struct OmittedPath {
     pub reason: String,
 }
 
+/// What a folder is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FolderUse {
+    /// A session works in it. It may contain Segno's home, which no snapshot of it contains and no
+    /// restore into it touches.
+    #[default]
+    Workspace,
+    /// The files of another folder are restored into it.
+    Target,
+}
+
 /// Options of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restore {
+    pub folder_use: FolderUse,
     /// Whether to delete files that are not in the snapshot, but would be if they had existed.
     pub exact: bool,
     /// Whether to change nothing and only report.

@@ -211,7 +211,7 @@ impl Runner {
         let toolset = self.agents.toolset(tools.unwrap_or(&actor.tools));
         let tools = tools.unwrap_or(&spec_agent.tools);
         let mut notes = match &self.notes {
-            Some(notes) => notes.prompt_text(self).await?,
+            Some(notes) => notes.prompt_text(self)?,
             None => String::new(),
         };
         notes.push_str(&self.task_context().await?);
@@ -281,7 +281,7 @@ impl Runner {
             return Ok(());
         };
         let step = question.path.as_str();
-        if notes.has(self, step).await? {
+        if notes.has(self, step)? {
             return Ok(());
         }
         let note = StepNote {

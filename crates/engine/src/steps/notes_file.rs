@@ -6,6 +6,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use segno_core::fault::{Point, point};
+use segno_core::ports::{Access, folder_of};
 use segno_core::time::Timestamp;
 use segno_spec::{Notes as Policy, NotesFormat};
 use serde_json::{Value, json};
@@ -24,10 +26,15 @@ const EXCERPT_CHARS: usize = 200;
 /// The start of every note in Markdown.
 const HEADING: &str = "## ";
 
-/// The notes file of a session.
+/// How often a note is added again that an editor has dropped by replacing the file.
+const ATTEMPTS: usize = 3;
+
+/// The notes file of a session. The user and other sessions may change it at any time, so it is
+/// read before every use and only ever added to.
 pub(crate) struct NotesFile {
     policy: Policy,
-    file: Mutex<Option<ParsedFile>>,
+    /// Steps of this session add their notes one after the other.
+    turn: Mutex<()>,
 }
 
 /// The parsed file.
@@ -35,6 +42,8 @@ struct ParsedFile {
     path: PathBuf,
     notes: Vec<String>,
     marks: HashSet<String>,
+    /// Whether its last line has no end.
+    is_open_ended: bool,
 }
 
 /// The content of a step's note.
@@ -50,41 +59,44 @@ impl NotesFile {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
             policy,
-            file: Mutex::new(None),
+            turn: Mutex::new(()),
         }
     }
 
     /// Whether a step has its note.
-    pub(crate) async fn has(&self, runner: &Runner, step: &str) -> Result<bool, Error> {
-        let mut file = self.file.lock().await;
-        let file = self.open(runner, &mut file)?;
-        Ok(file.marks.contains(&mark(runner, step)))
+    pub(crate) fn has(&self, runner: &Runner, step: &str) -> Result<bool, Error> {
+        Ok(self.read(runner)?.marks.contains(&mark(runner, step)))
     }
 
-    /// Adds a note, unless the step has one.
+    /// Adds a note, unless the step has one. Whatever else is in the file stays.
     pub(crate) async fn add(&self, runner: &Runner, note: StepNote<'_>) -> Result<(), Error> {
-        let mut file = self.file.lock().await;
-        let file = self.open(runner, &mut file)?;
+        let _turn = self.turn.lock().await;
         let mark = mark(runner, note.step);
-        if !file.marks.insert(mark.clone()) {
-            return Ok(());
+        let disk = &*runner.env.disk;
+        for _ in 0..ATTEMPTS {
+            let file = self.read(runner)?;
+            if file.marks.contains(&mark) {
+                break;
+            }
+            let (now, number) = (runner.env.clock.now(), file.notes.len() + 1);
+            let mut text = self.render(&note, &mark, now, number);
+            if file.is_open_ended {
+                text.insert(0, '\n');
+            }
+            // A kill leaves the file without the note or with all of it, as with an artifact.
+            point(Point::ArtifactBeforeRename);
+            let added = disk
+                .create_folder(folder_of(&file.path), Access::Shared)
+                .and_then(|()| disk.append(&file.path, text.as_bytes(), Access::Shared));
+            added.map_err(|error| self.unusable(error.to_string()))?;
+            point(Point::ArtifactAfterRename);
         }
-        let (now, number) = (runner.env.clock.now(), file.notes.len() + 1);
-        file.notes.push(self.render(&note, &mark, now, number));
-        let text = file.notes.concat();
-        let replaced = artifact_files::replace_file(
-            &runner.env,
-            runner.id.session,
-            &file.path,
-            text.as_bytes(),
-        );
-        replaced.map_err(|error| self.unusable(error.to_string()))
+        Ok(())
     }
 
     /// The newest notes as prompt text; empty if there are none.
-    pub(crate) async fn prompt_text(&self, runner: &Runner) -> Result<String, Error> {
-        let mut file = self.file.lock().await;
-        let file = self.open(runner, &mut file)?;
+    pub(crate) fn prompt_text(&self, runner: &Runner) -> Result<String, Error> {
+        let file = self.read(runner)?;
         let from = file.notes.len().saturating_sub(self.policy.include_last);
         Ok(match file.notes[from..].concat() {
             none if none.is_empty() => none,
@@ -92,23 +104,16 @@ impl NotesFile {
         })
     }
 
-    fn open<'a>(
-        &self,
-        runner: &Runner,
-        file: &'a mut Option<ParsedFile>,
-    ) -> Result<&'a mut ParsedFile, Error> {
-        if file.is_none() {
-            let path = artifact_files::resolve_path(&runner.id.workspace, &self.policy.file)?;
-            let text = match runner.env.disk.read(&path, MAX_FILE_BYTES) {
-                Ok(bytes) => {
-                    String::from_utf8(bytes).map_err(|error| self.unusable(error.to_string()))?
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-                Err(error) => return Err(self.unusable(error.to_string())),
-            };
-            *file = Some(self.parse(path, &text));
-        }
-        Ok(file.as_mut().expect("it was just opened"))
+    fn read(&self, runner: &Runner) -> Result<ParsedFile, Error> {
+        let path = artifact_files::resolve_path(&runner.id.workspace, &self.policy.file)?;
+        let text = match runner.env.disk.read(&path, MAX_FILE_BYTES) {
+            Ok(bytes) => {
+                String::from_utf8(bytes).map_err(|error| self.unusable(error.to_string()))?
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(self.unusable(error.to_string())),
+        };
+        Ok(self.parse(path, &text))
     }
 
     fn parse(&self, path: PathBuf, text: &str) -> ParsedFile {
@@ -123,13 +128,14 @@ impl NotesFile {
                 _ => notes.push(line.to_owned()),
             }
         }
-        if let Some(last) = notes.last_mut()
-            && !last.ends_with('\n')
-        {
-            last.push('\n');
-        }
+        let is_open_ended = !text.is_empty() && !text.ends_with('\n');
         let marks = notes.iter().filter_map(|note| self.mark_of(note)).collect();
-        ParsedFile { path, notes, marks }
+        ParsedFile {
+            path,
+            notes,
+            marks,
+            is_open_ended,
+        }
     }
 
     /// The mark of a note: the step that it is about.

@@ -10,8 +10,8 @@
 use std::path::PathBuf;
 
 use segno_core::id::Name;
-use segno_core::snapshot::Progress;
 use segno_core::snapshot::archive::{ImportMode, Limits};
+use segno_core::snapshot::{FolderUse, Progress};
 use segno_core::store::Summary;
 use segno_engine::{Env, lease};
 
@@ -51,6 +51,9 @@ pub async fn import_session(
 ) -> Result<ImportedSession, Error> {
     if let Some(into) = arrival.into.as_ref().filter(|into| into.exists()) {
         relocate::folder(into)?;
+    }
+    if let Some(into) = &arrival.into {
+        env.snapshots()?.check_folder(into, FolderUse::Target)?;
     }
     let incoming = incoming::read(env, &arrival.from)?;
     let Some(bundle) = &incoming.bundle else {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::Manifest;
 use segno_core::id::Name;
-use segno_core::snapshot::{Change, ChangeKind, Progress, Restored};
+use segno_core::snapshot::{Change, ChangeKind, FolderUse, Progress, Restored};
 use segno_core::store::{Error as StoreError, Filter, Summary};
 use segno_engine::workspace::{self, canonical_path};
 use segno_engine::{Env, lease};
@@ -179,6 +179,7 @@ async fn check_folder_is_free(
             )));
         }
     }
+    env.snapshots()?.check_folder(folder, FolderUse::Target)?;
     if folder.symlink_metadata().is_err() {
         return Ok(());
     }

@@ -116,7 +116,7 @@ fn select(announcements: Vec<Announcement>, reference: &str) -> Vec<Announcement
 }
 
 /// Every object once, in the order in which they can be stored.
-fn ordered(announcements: &[Announcement], parts: &BTreeSet<Part>) -> Vec<Part> {
+pub(crate) fn ordered(announcements: &[Announcement], parts: &BTreeSet<Part>) -> Vec<Part> {
     let mut left = parts.clone();
     let all = announcements
         .iter()
@@ -126,7 +126,7 @@ fn ordered(announcements: &[Announcement], parts: &BTreeSet<Part>) -> Vec<Part> 
 
 /// Downloads the missing objects, several at a time; manifests one after the other, because they
 /// build on each other.
-async fn fetch(
+pub(crate) async fn fetch(
     env: &Env,
     remote: &dyn Remote,
     parts: Vec<Part>,

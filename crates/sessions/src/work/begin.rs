@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::Error;
 use super::roles::{self, Roles};
 use crate::naming;
+use crate::relocate;
 use crate::start::{self, SpecError};
 
 /// The limit of characters that a session's name takes from the issue.
@@ -238,6 +239,8 @@ async fn check_location(
         Some("it is inside the repository")
     } else if folder.symlink_metadata().is_ok_and(|it| !it.is_dir()) {
         Some("it is not a folder")
+    } else if relocate::check_folder(env, &folder).is_err() {
+        Some("it belongs to Segno itself")
     } else if !env.disk.list(&folder).unwrap_or_default().is_empty() {
         Some("it exists and is not empty")
     } else {

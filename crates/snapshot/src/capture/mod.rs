@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use segno_core::digest::Digest;
+use segno_core::snapshot::FolderUse;
 
 use crate::delta::{self, Changes};
 use crate::encrypted_file::EncryptedDraft;
@@ -44,6 +45,7 @@ impl SnapshotStore {
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<CaptureReport, Error> {
         let place = guard(request.root, request.home)?;
+        self.own.check(&place, FolderUse::Workspace)?;
         let _lock = self.lock_shared()?;
         let mut capture = Capture::new(self, request, &place)?;
         let tree = capture.walk()?;
@@ -143,14 +145,12 @@ impl<'a> Capture<'a> {
     }
 
     fn walk(&self) -> Result<Tree, Error> {
-        let store = openat::root(&self.store.root).and_then(Facts::of);
-        let store = store.map_err(|error| Error::at(&self.store.root, error))?;
         let walk = Walk {
             root: &self.root,
             scope: self.request.scope,
             index: &self.index,
             reach: self.request.reach,
-            store: Some((store.device, store.inode)),
+            own: &self.store.own,
             files: self.request.budget.files.unwrap_or(u64::MAX),
             is_late: &|| self.is_late(),
             skip_unchanged: !self.request.budget.is_limited(),

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use segno_core::digest::Digest;
 use segno_core::ports::{Boxed, Clock};
+use segno_core::snapshot::transfer::PartKind;
 use segno_core::snapshot::{
-    Captured, Change, ChangeKind, Error, OmittedPath, Progress, Restore, Restored, Rules, Size,
-    Snapshots, Swept, WorkspaceStatus,
+    Captured, Change, ChangeKind, Depth, Error, Examined, FolderUse, OmittedPath, Progress,
+    Restore, Restored, Rules, Size, Snapshots, Swept, WorkspaceStatus,
 };
 use segno_core::time::Timestamp;
 use segno_secrets::cipher::Cipher;
@@ -18,6 +19,8 @@ use crate::browse::{self, Difference};
 use crate::entry::{Kind, Why};
 use crate::error;
 use crate::git;
+use crate::named_digests::named_digests;
+use crate::own_folders::OwnFolders;
 use crate::request::{self, Request, Trust};
 use crate::scope::{self, Evidence};
 use crate::snapshot_store::SnapshotStore;
@@ -43,6 +46,10 @@ pub type FindKey = dyn Fn() -> Result<Option<Cipher>, Error> + Send + Sync;
 pub struct LocalSnapshots {
     /// The folder of the snapshot store.
     pub root: PathBuf,
+    /// Segno's home folder, which is never captured and never restored into.
+    pub home: PathBuf,
+    /// A folder with unusable checkpoints. Snapshots that their text names stay.
+    pub quarantine: PathBuf,
     /// The user's home folder, which is never captured as a whole.
     pub user_home: Option<PathBuf>,
     /// The user's rules for all folders.
@@ -69,15 +76,16 @@ impl LocalSnapshots {
         + 'static,
     ) -> Result<T, Error> {
         if self.file_work == FileWork::Inline {
-            return with_store_at(&self.root, &*self.find_key, work, &|so_far| {
+            return with_store_at(&self.root, &self.home, &*self.find_key, work, &|so_far| {
                 progress(so_far.files, so_far.of);
             });
         }
-        let (root, find_key) = (self.root.clone(), Arc::clone(&self.find_key));
+        let (root, home) = (self.root.clone(), self.home.clone());
+        let find_key = Arc::clone(&self.find_key);
         // Only the newest value counts: a caller that is slow skips some.
         let (sender, mut receiver) = tokio::sync::watch::channel(None);
         let job = tokio::task::spawn_blocking(move || {
-            with_store_at(&root, &*find_key, work, &|so_far| {
+            with_store_at(&root, &home, &*find_key, work, &|so_far| {
                 sender.send_replace(Some(so_far));
             })
         });
@@ -103,13 +111,14 @@ impl LocalSnapshots {
 /// Opens the snapshot store in `root` and runs `work` with it.
 fn with_store_at<T>(
     root: &Path,
+    home: &Path,
     find_key: &FindKey,
     work: impl FnOnce(&SnapshotStore, &(dyn Fn(request::Progress) + Sync)) -> Result<T, error::Error>,
     progress: &(dyn Fn(request::Progress) + Sync),
 ) -> Result<T, Error> {
     let cipher = find_key()?;
     let opened = SnapshotStore::open_with(root, cipher);
-    let done = opened.and_then(|store| work(&store, progress));
+    let done = opened.and_then(|store| work(&store.in_home(home), progress));
     done.map_err(|error| Error::of(&error))
 }
 
@@ -153,6 +162,11 @@ fn scope(folder: &Path, rules: &Rules) -> Evidence {
 }
 
 impl Snapshots for LocalSnapshots {
+    fn check_folder(&self, folder: &Path, usage: FolderUse) -> Result<(), Error> {
+        let checked = OwnFolders::find(&self.home).check(folder, usage);
+        checked.map_err(|error| Error::of(&error))
+    }
+
     fn capture<'a>(
         &'a self,
         folder: &'a Path,
@@ -197,10 +211,20 @@ impl Snapshots for LocalSnapshots {
                     scope: &scope,
                     ..Request::new(&folder, &*clock)
                 };
-                return dry_run(store, snapshot, &request, options.exact);
+                let expected = dry_run(store, snapshot, &request, options.exact)?;
+                let disarmed = if options.trusted {
+                    Vec::new()
+                } else {
+                    store.disarmed_paths(snapshot, &folder)?
+                };
+                return Ok(Restored {
+                    disarmed: disarmed.iter().map(|path| text(path)).collect(),
+                    ..expected
+                });
             }
             let how = request::Restore {
                 home: user_home.as_deref(),
+                folder_use: options.folder_use,
                 exact: options.exact,
                 scope: &scope,
                 trust: if options.trusted {
@@ -244,6 +268,25 @@ impl Snapshots for LocalSnapshots {
             };
             Ok(damage.iter().map(describe).collect())
         }))
+    }
+
+    fn examine<'a>(
+        &'a self,
+        snapshots: Vec<Digest>,
+        depth: Depth,
+        progress: &'a Progress,
+    ) -> Boxed<'a, Result<Examined, Error>> {
+        Box::pin(self.with(progress, move |store, progress| {
+            store.examine(&snapshots, depth, progress)
+        }))
+    }
+
+    fn remove_caches(&self) -> Boxed<'_, Result<u64, Error>> {
+        Box::pin(self.without_progress(SnapshotStore::remove_indexes))
+    }
+
+    fn quarantine(&self, parts: Vec<(PartKind, Digest)>) -> Boxed<'_, Result<(), Error>> {
+        Box::pin(self.without_progress(move |store| store.quarantine(&parts)))
     }
 
     fn diff(&self, from: Digest, to: Digest) -> Boxed<'_, Result<Vec<Change>, Error>> {
@@ -310,13 +353,19 @@ impl Snapshots for LocalSnapshots {
 
     fn sweep(
         &self,
-        kept: Vec<Digest>,
+        kept: Option<Vec<Digest>>,
         before: Timestamp,
         grace: Duration,
     ) -> Boxed<'_, Result<Swept, Error>> {
-        let now = self.clock.now();
+        let (now, quarantine) = (self.clock.now(), self.quarantine.clone());
         Box::pin(self.without_progress(move |store| {
-            let snapshots = store.unlist_except(&kept, before)?;
+            let snapshots = match kept {
+                Some(mut kept) => {
+                    kept.extend(named_digests(&quarantine)?);
+                    store.unlist_except(&kept, before)?
+                }
+                None => 0,
+            };
             let swept = store.gc(now, grace)?;
             Ok(Swept { snapshots, ..swept })
         }))

@@ -13,7 +13,6 @@ mod stage;
 mod swap;
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,6 +33,7 @@ use crate::request::{Progress, Restore, RestoreReport, Trust};
 use crate::snapshot_store::SnapshotStore;
 use crate::walk::guard;
 
+use disarm::Disarmed;
 use plan::{Existing, Plan};
 use restore_diff::RestoreDiff;
 use stage::Stage;
@@ -52,6 +52,7 @@ impl SnapshotStore {
         options: &Restore<'_>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<RestoreReport, Error> {
+        self.own.check(into, options.folder_use)?;
         // The shared lock keeps others from deleting what is being read.
         let _lock = self.lock_shared()?;
         let diff = || self.restore_diff(snapshot, into, options);
@@ -59,7 +60,7 @@ impl SnapshotStore {
         let (diff, pack_set) = (diff?, pack_set?);
         if let Some(diff) = diff {
             check_limit(diff.bytes, into, options)?;
-            let place = guard(into, options.home)?;
+            let place = self.guard_target(into, options)?;
             let target = Target::open(&place)?;
             stage::remove_stale_stages(&target);
             let existing = diff.existing(&target)?;
@@ -77,26 +78,40 @@ impl SnapshotStore {
                 ..restored
             });
         }
-        let (manifest, set_aside) = self.wanted(snapshot, options)?;
+        let Disarmed {
+            manifest,
+            paths,
+            git_configs,
+        } = match options.trust {
+            Trust::Full => Disarmed::nothing(self.manifest(snapshot)?),
+            Trust::Content => self.disarm(snapshot, into)?,
+        };
         let bytes = manifest.entries.iter().map(Entry::size);
         check_limit(bytes.fold(0, u64::saturating_add), into, options)?;
         std::fs::DirBuilder::new()
             .recursive(true)
             .create(into)
             .map_err(|error| Error::at(into, error))?;
-        let place = guard(into, options.home)?;
+        let place = self.guard_target(into, options)?;
         let target = Target::open(&place)?;
         stage::remove_stale_stages(&target);
         let index = index::index_path(&self.index, &place, target.facts.device);
         let index = Index::read(&self.encrypted_files, &index);
         let existing = plan::read_target(&manifest, &target, &index, self, options)?;
         let restored = execute(&manifest, &existing, &target, &pack_set, options, progress)?;
-        self.add_safe_git_config(snapshot, &manifest, &set_aside, &target)?;
+        self.add_safe_git_config(snapshot, &manifest, &git_configs, &target)?;
         Ok(RestoreReport {
             skipped: manifest.skipped,
-            disarmed: set_aside,
+            disarmed: paths,
             ..restored
         })
+    }
+
+    /// Refuses a folder that is never restored into. Returns its path without links.
+    fn guard_target(&self, into: &Path, options: &Restore<'_>) -> Result<PathBuf, Error> {
+        let place = guard(into, options.home)?;
+        self.own.check(&place, options.folder_use)?;
+        Ok(place)
     }
 
     /// The difference to a snapshot of the target that was just taken, if there is one. Only for
@@ -133,41 +148,35 @@ impl SnapshotStore {
         read().map_or_else(|| self.manifest_bytes(snapshot), Ok)
     }
 
-    /// The manifest to restore, and the paths in it that were renamed.
-    fn wanted(
-        &self,
-        snapshot: Digest,
-        options: &Restore<'_>,
-    ) -> Result<(Manifest, Vec<PathBuf>), Error> {
-        let manifest = self.manifest(snapshot)?;
-        if options.trust == Trust::Full {
-            return Ok((manifest, Vec::new()));
-        }
-        let (manifest, set_aside) = disarm::disarm(manifest);
-        manifest.check().map_err(|broken| Error::Hostile {
+    /// The paths of a snapshot that a restore into `into` would disarm.
+    pub fn disarmed_paths(&self, snapshot: Digest, into: &Path) -> Result<Vec<PathBuf>, Error> {
+        Ok(self.disarm(snapshot, into)?.paths)
+    }
+
+    /// The manifest of a snapshot without anything that could start a program.
+    fn disarm(&self, snapshot: Digest, into: &Path) -> Result<Disarmed, Error> {
+        let in_target = |path: &Path| into.join(path).symlink_metadata().is_ok();
+        let disarmed = disarm::disarm(self.manifest(snapshot)?, &in_target);
+        let checked = disarmed.manifest.check();
+        checked.map_err(|broken| Error::Hostile {
             snapshot,
             reason: broken.0.to_owned(),
         })?;
-        Ok((manifest, set_aside))
+        Ok(disarmed)
     }
 
-    /// Gives each git folder whose configuration was disarmed the harmless part of it, unless it
-    /// already has a configuration.
+    /// Gives each git folder whose configuration was disarmed the harmless part of it, with its
+    /// remotes and branches, unless it already has a configuration.
     fn add_safe_git_config(
         &self,
         snapshot: Digest,
         manifest: &Manifest,
-        set_aside: &[PathBuf],
+        git_configs: &[(PathBuf, PathBuf)],
         target: &Target<'_>,
     ) -> Result<(), Error> {
-        let name = OsStr::new("config");
-        for path in set_aside
-            .iter()
-            .filter(|path| path.file_name() == Some(name))
-        {
-            let aside = manifest.find(&disarm::disarmed_path(path));
+        for (path, disarmed) in git_configs {
             let short = |entry: &Entry| entry.size() <= SETTINGS && !entry.content().is_empty();
-            if !aside.is_some_and(short) {
+            if !manifest.find(disarmed).is_some_and(short) {
                 continue;
             }
             // Without git to read the configuration, the repository gets none.

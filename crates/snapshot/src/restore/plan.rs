@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::entry::{Entry, Kind, Skipped, Why};
-use crate::error::Error;
+use crate::error::{Error, OWN_FOLDER};
 use crate::index::{Index, KnownFile};
 use crate::machine;
 use crate::manifest::{Manifest, bytes};
-use crate::openat::{self, Facts};
+use crate::openat::Facts;
 use crate::read::has_same_content;
 use crate::recheck::Recheck;
 use crate::request::{Reach, Restore};
@@ -330,8 +330,6 @@ pub(crate) fn read_target(
     store: &SnapshotStore,
     options: &Restore<'_>,
 ) -> Result<HashMap<PathBuf, Existing>, Error> {
-    let facts = openat::root(&store.root).and_then(Facts::of);
-    let facts = facts.map_err(|error| Error::at(&store.root, error))?;
     let scope = RestoreScope {
         scope: options.scope,
         manifest,
@@ -342,7 +340,7 @@ pub(crate) fn read_target(
         scope: &scope,
         index,
         reach: Reach::OneFileSystem,
-        store: Some((facts.device, facts.inode)),
+        own: &store.own,
         files: u64::MAX,
         is_late: &|| false,
         skip_unchanged: false,
@@ -356,7 +354,7 @@ pub(crate) fn read_target(
             && manifest.find(path).is_some()
         {
             let reason = match why {
-                Why::Store => "it is the snapshot store",
+                Why::Store => OWN_FOLDER,
                 _ => "it is on another file system",
             };
             let path = path.clone();

@@ -17,6 +17,7 @@ use crate::entry::Why;
 use crate::index::{FolderCursor, Index, KnownFile};
 use crate::machine;
 use crate::openat::{self, Facts};
+use crate::own_folders::OwnFolders;
 use crate::recheck::Recheck;
 use crate::request::Reach;
 use crate::scope::Scope;
@@ -35,8 +36,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) scope: &'a dyn Scope,
     pub(crate) index: &'a Index,
     pub(crate) reach: Reach,
-    /// Device and inode of the snapshot store, which is never entered.
-    pub(crate) store: Option<(u64, u64)>,
+    /// Segno's own folders, which are never entered.
+    pub(crate) own: &'a OwnFolders,
     /// The file limit; once it is exceeded, folders that are not entered yet are excluded.
     pub(crate) files: u64,
     /// Whether the time budget is exhausted.
@@ -345,7 +346,7 @@ impl Shared<'_> {
         if let Some(what) = special {
             return Some(Why::Special(what.into()));
         }
-        if facts.is_folder() && self.walk.store == Some((facts.device, facts.inode)) {
+        if self.walk.own.contains(facts) {
             return Some(Why::Store);
         }
         if facts.device != self.device && self.walk.reach == Reach::OneFileSystem {

@@ -588,3 +588,30 @@ fn every_change_of_a_known_folder_is_seen() {
         before
     );
 }
+
+/// A snapshot from before the home was there, or recognized.
+#[test]
+fn restore_over_a_home_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (work, home) = (folder.path().join("work"), folder.path().join("work/home"));
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("seal.key"), "old").unwrap();
+    let store = SnapshotStore::open(&folder.path().join("store")).unwrap();
+    let request = Request::new(&work, &FROZEN_CLOCK);
+    let captured = store.capture(&request, &|_| {}).unwrap();
+    fs::write(home.join("seal.key"), "new").unwrap();
+    let store = store.in_home(&home);
+    let seen = store.capture(&request, &|_| {}).unwrap();
+    assert_eq!(seen.files, 0);
+    for target_snapshot in [None, Some(seen.snapshot)] {
+        let options = segno_snapshot::Restore {
+            exact: true,
+            target_snapshot,
+            ..Default::default()
+        };
+        let refused = store.restore(captured.snapshot, &work, &options, &|_| {});
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("Segno's home folder"), "{refused}");
+        assert_eq!(fs::read(home.join("seal.key")).unwrap(), b"new");
+    }
+}

@@ -595,6 +595,10 @@ PRAGMA journal_mode = WAL;
             self.step()?;
             LocalDisk.create(path, content, access)
         }
+        fn append(&self, path: &Path, content: &[u8], access: Access) -> std::io::Result<()> {
+            self.step()?;
+            LocalDisk.append(path, content, access)
+        }
         fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
             self.step()?;
             LocalDisk.rename(from, to)

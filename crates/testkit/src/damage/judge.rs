@@ -310,7 +310,14 @@ fn refusal(error: &dyn Diagnose) -> Reply {
 }
 
 async fn doctor_reply(env: &Env) -> Reply {
-    match doctor::verify(env, |_, _| {}).await {
+    match doctor::verify(
+        env,
+        segno_core::snapshot::Depth::Structure,
+        |_, _| {},
+        &|_, _| {},
+    )
+    .await
+    {
         Err(error) => refusal(&error),
         Ok(report) => {
             let damage = report

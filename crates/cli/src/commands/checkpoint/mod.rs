@@ -1,6 +1,7 @@
 //! `segno checkpoint …`: the subcommands, and what they share.
 
 mod create;
+mod delete;
 mod diff;
 mod export;
 mod import;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Verify(verify::Args),
     Restore(restore::Args),
     Prune(prune::Args),
+    Delete(delete::Args),
     Export(export::Args),
     Import(import::Args),
     Push(push::Args),
@@ -54,6 +56,7 @@ impl Command {
             Command::Verify(args) => args.json,
             Command::Restore(args) => args.json,
             Command::Prune(args) => args.json,
+            Command::Delete(args) => args.json,
             Command::Export(args) => args.json,
             Command::Import(args) => args.json,
             Command::Push(args) => args.json,
@@ -70,6 +73,7 @@ impl Command {
             Command::Verify(args) => verify::run(&args, context).await,
             Command::Restore(args) => restore::run(args, context).await,
             Command::Prune(args) => prune::run(&args, context).await,
+            Command::Delete(args) => delete::run(&args, context).await,
             Command::Export(args) => export::run(args, context).await,
             Command::Import(args) => import::run(args, context).await,
             Command::Push(args) => push::run(&args, context).await,

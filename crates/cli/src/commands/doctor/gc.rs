@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segno_engine::{Env, retention};
+use segno_engine::Env;
+use segno_engine::retention::{self, Sweep};
 use segno_sessions::remote;
 use serde_json::json;
 
 use super::Args;
 use crate::failure::Failure;
-use crate::output::{json_line, stdout_line, text};
+use crate::output::{json_line, stderr_line, stdout_line, text};
 
 /// Default grace period for unreferenced data, in hours.
 const GRACE_HOURS: u64 = 24;
@@ -35,7 +36,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let swept = retention::sweep(env, grace).await?;
+    let Sweep { swept, unreadable } = retention::sweep(env, grace).await?;
     let stored = match env.remote {
         Some(_) => Some(remote::sweep(env, grace).await),
         None => None,
@@ -48,6 +49,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
             "snapshots": swept.snapshots,
             "freed_bytes": swept.freed,
             "waiting": swept.waiting,
+            "unreadable": unreadable,
             "busy": swept.busy,
         });
         if let Some(Ok(stored)) = &stored {
@@ -71,6 +73,12 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
             text::number(swept.freed),
             text::count(swept.waiting, "file"),
             hours
+        ));
+    }
+    if unreadable > 0 && !args.json {
+        stderr_line(&format!(
+            "note: {} cannot be read, so all snapshots stay; `segno doctor --repair` moves what is unusable to a quarantine",
+            text::count(unreadable, "checkpoint")
         ));
     }
     // Print the local result first, even if the remote failed.

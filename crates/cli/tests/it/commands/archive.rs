@@ -1,6 +1,7 @@
 //! Checkpoints as folders: exported, transferred, imported.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -582,6 +583,71 @@ fn hostile_archive_is_refused_without_effect() {
     import(&sandbox, &good, &[]).refused(23, &["[K0402]"]);
     assert!(list(&sandbox).is_empty());
     import(&sandbox, &outside(&sandbox, "nowhere"), &[]).refused(23, &["[K0404]"]);
+}
+
+/// An archive needs no whole repository: settings of git alone run in a clone that is there.
+#[test]
+fn archive_with_settings_only_starts_nothing_in_a_clone() {
+    let sandbox = sandbox();
+    let (evil, clone) = (outside(&sandbox, "evil"), outside(&sandbox, "clone"));
+    let trace = outside(&sandbox, "it-ran");
+    let script = format!("#!/bin/sh\ntouch '{}'\n", trace.display());
+    let command = format!("touch '{}'", trace.display());
+    let config = format!("[core]\n\tfsmonitor = \"{command} #\"\n");
+    let dangerous = [
+        (".claude/settings.json", "{}"),
+        (".envrc", &script),
+        (".git/config", &config),
+        (".git/hooks/post-checkout", &script),
+        (".git/modules/lib/config", &config),
+        (".github/workflows/ci.yml", "on: push"),
+        (".yarnrc.yml", "yarnPath: evil.cjs"),
+        ("nested/.git/hooks/pre-commit", &script),
+    ];
+    let harmless = [(".git/hooks/update.sample", "#!/bin/sh\n"), ("a.txt", "a")];
+    for (path, content) in dangerous.iter().chain(&harmless) {
+        let path = evil.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        write_file(&path, content.as_bytes());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let archive = outside(&sandbox, "evil.tar.zst");
+    let (from, to) = (evil.to_str().unwrap(), archive.to_str().unwrap());
+    tar(&["--zstd", "-C", from, "-cf", to, "."]);
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        sandbox.set_env(&mut command);
+        command.arg("-C").arg(&clone).args(words);
+        run_to_end(command).expect_success()
+    };
+    fs::create_dir_all(&clone).unwrap();
+    git(&["init", "-q"]);
+    git(&["config", "remote.origin.url", "https://example.org/mine"]);
+    import(&sandbox, &archive, &[]).expect_success();
+    let checkpoint = list(&sandbox).remove(0);
+    let into = clone.to_str().unwrap();
+    let words = ["checkpoint", "restore", id(&checkpoint), "--into", into];
+    for more in [&["--dry-run"][..], &[]] {
+        let output = sandbox.segno(&[&words[..], &["--json"], more].concat());
+        let disarmed = output.expect_success().json().remove(0)["disarmed"].clone();
+        assert_eq!(disarmed, serde_json::json!(dangerous.map(|(path, _)| path)));
+    }
+    git(&["status"]);
+    git(&["checkout", "-q", "-b", "other"]);
+    assert!(!trace.exists());
+    for (path, _) in dangerous {
+        let restored = clone.join(path);
+        // A configuration is the clone's own one, or has only what is harmless.
+        let is_harmless = || !String::from_utf8_lossy(&bytes(&restored)).contains("fsmonitor");
+        let is_config = path.ends_with("/config");
+        assert!(!restored.exists() || (is_config && is_harmless()), "{path}");
+    }
+    for (path, _) in harmless {
+        assert!(clone.join(path).exists(), "{path}");
+    }
+    let url = git(&["config", "remote.origin.url"]).stdout;
+    assert_eq!(url, "https://example.org/mine\n");
+    assert!(clone.join(".git/config.segno-inert").exists());
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn doctor_accepts_a_sound_home() {
     let output = sandbox.segno(&["doctor", "--json"]).expect_success();
     assert_eq!(
         keys(&output.json()[0]),
-        "blobs damaged events kind sessions v"
+        "blobs checkpoints damaged data_read events kind pack_bytes packs sessions v"
     );
 }
 

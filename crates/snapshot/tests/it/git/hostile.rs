@@ -128,7 +128,7 @@ fn repository_cannot_start_a_program() {
     let set_aside = |path: &str| restored.disarmed.contains(&PathBuf::from(path));
     assert!(set_aside(".git/config"));
     assert!(set_aside(".git/hooks/post-checkout"));
-    assert!(!into.join(".git/hooks").exists());
+    assert!(!into.join(".git/hooks/post-checkout").exists());
     let kept_hook = into.join(".git/hooks.segno-inert/post-checkout");
     assert_eq!(
         fs::metadata(kept_hook).unwrap().permissions().mode() & 0o111,

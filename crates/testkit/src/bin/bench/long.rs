@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use segno_core::journal::{Event, JournalEvent};
+use segno_core::snapshot::Depth;
 use segno_core::state::State;
 use segno_core::store::{Batch, CachedState, Journal, Sessions};
 use segno_engine::{Env, history};
@@ -100,7 +101,8 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
 fn verify(runtime: &tokio::runtime::Runtime, env: &Env, events: usize, table: &mut Table) {
     log_progress("  verifying it");
     let begun = Instant::now();
-    let report = runtime.block_on(doctor::verify(env, |_, _| ())).unwrap();
+    let verified = doctor::verify(env, Depth::Structure, |_, _| (), &|_, _| ());
+    let report = runtime.block_on(verified).unwrap();
     assert_eq!(report.findings, [], "the created session is intact");
     assert_eq!(report.events, events as u64, "all events were read");
     table.note(format!(

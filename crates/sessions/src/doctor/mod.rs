@@ -1,19 +1,60 @@
-//! Verifies all stored data and names what is damaged.
+//! Verifies all stored data and names what is damaged; repairs what can be repaired without losing
+//! anything.
+
+mod remote;
+mod repair;
+mod snapshots;
 
 use std::collections::BTreeSet;
 
 use segno_core::digest::Digest;
+use segno_core::error::{Diagnose, Diagnosis};
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, Text};
+use segno_core::snapshot::{self, Depth, Progress};
 use segno_core::state::State;
 use segno_core::store::{Error as StoreError, Filter, Finding, Severity, Summary};
 use segno_engine::{Env, history};
+
+pub use remote::{RemoteReport, compare};
+pub use repair::{Repair, repair};
+
+/// Why stored data cannot be examined or repaired.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
+    #[error(transparent)]
+    Remote(#[from] segno_engine::remote::Error),
+    /// A part cannot be fetched again.
+    #[error(transparent)]
+    Fetch(#[from] crate::remote::Error),
+}
+
+impl Diagnose for Error {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::Snapshot(error) => error.diagnosis(),
+            Self::Remote(error) => error.diagnosis(),
+            Self::Fetch(error) => error.diagnosis(),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     pub sessions: u64,
     pub events: u64,
     pub blobs: u64,
+    /// Checkpoints that can be read.
+    pub checkpoints: u64,
+    /// Packs of snapshots.
+    pub packs: u64,
+    /// The total size of the packs.
+    pub pack_bytes: u64,
     /// The problems.
     pub findings: Vec<Finding>,
 }
@@ -27,11 +68,14 @@ impl Report {
     }
 }
 
-/// Verifies everything. Calls `progress` with the number of finished sessions, and of all sessions.
+/// Verifies everything here; the content of snapshots only at [`Depth::Content`]. Calls `progress`
+/// with the number of finished sessions, and of all sessions; `reading` with that of chunks.
 pub async fn verify(
     env: &Env,
+    depth: Depth,
     mut progress: impl FnMut(usize, usize),
-) -> Result<Report, StoreError> {
+    reading: &Progress,
+) -> Result<Report, Error> {
     let mut report = Report {
         findings: env.store.examine().await?,
         ..Report::default()
@@ -48,18 +92,19 @@ pub async fn verify(
         });
     }
     let (total, mut referred) = (found.len(), BTreeSet::new());
+    let mut transcripts = Vec::new();
     for (done, summary) in found.into_iter().enumerate() {
         progress(done, total);
         match summary {
             Ok(summary) => {
                 report.sessions += 1;
-                if let Err(error) = verify_session(env, &summary, &mut report, &mut referred).await
-                {
-                    report.damage(
+                match verify_session(env, &summary, &mut report, &mut referred).await {
+                    Ok(state) => transcripts.extend(snapshots::transcripts(&state)),
+                    Err(error) => report.damage(
                         Some(summary.id),
                         format!("session {}", summary.name),
                         error.to_string(),
-                    );
+                    ),
                 }
             }
             Err(error) => report.damage(None, "a session".into(), error.to_string()),
@@ -86,6 +131,7 @@ pub async fn verify(
             severity: Severity::Notice,
         });
     }
+    snapshots::examine(env, transcripts, depth, &mut report, reading).await?;
     report.findings.sort();
     report.findings.dedup();
     Ok(report)
@@ -96,7 +142,7 @@ async fn verify_session(
     summary: &Summary,
     report: &mut Report,
     referred: &mut BTreeSet<Digest>,
-) -> Result<(), history::Error> {
+) -> Result<State, history::Error> {
     let (session, status) = (summary.id, summary.status);
     let mut state = State::empty(session);
     let mut blobs = Vec::new();
@@ -154,7 +200,7 @@ async fn verify_session(
             "does not match its journal".into(),
         );
     }
-    Ok(())
+    Ok(state)
 }
 
 impl Report {
