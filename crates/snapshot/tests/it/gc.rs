@@ -209,6 +209,8 @@ fn snapshots_outlive_their_parents() {
         fixture.write("changing", noise(100, 1000 + round));
         taken.push((fixture.capture().snapshot, round));
     }
+    let (newest, _) = *taken.last().unwrap();
+    assert_eq!(fixture.store.verify(newest, &|_| {}).unwrap(), []);
     for (snapshot, _) in taken.iter().filter(|(_, round)| round % 3 != 0) {
         fixture.store.remove(*snapshot).unwrap();
     }
@@ -223,6 +225,27 @@ fn snapshots_outlive_their_parents() {
                 .unwrap(),
             noise(100, 1000 + round)
         );
+    }
+}
+
+#[test]
+fn gc_leaves_manifests_as_they_are() {
+    for fixture in [Fixture::new(), Fixture::sealed()] {
+        for number in 0..40 {
+            fixture.write(&format!("{number}"), noise(100, number));
+        }
+        fixture.capture();
+        fixture.write("7", "edited");
+        fixture.capture();
+        let manifests = || {
+            let folder = fs::read_dir(fixture.folder.path().join("store/manifests")).unwrap();
+            let files = folder.map(|entry| fs::read(entry.unwrap().path()).unwrap());
+            files.collect::<std::collections::BTreeSet<_>>()
+        };
+        let before = manifests();
+        assert_eq!(gc(&fixture, 1), Swept::default());
+        assert_eq!(before.len(), 2);
+        assert!(manifests() == before, "a manifest was written again");
     }
 }
 
@@ -465,6 +488,17 @@ fn recapture_refreshes_the_snapshot() {
         assert_eq!(fixture.store.unlist_except(&[], before).unwrap(), 0);
     }
     age();
-    let before = Timestamp(1_500_000_000_000);
-    assert_eq!(fixture.store.unlist_except(&[], before).unwrap(), 2);
+    let unlist = |kept: &[_], before: i64| {
+        let gone = fixture.store.unlist_except(kept, Timestamp(before));
+        (gone.unwrap(), fixture.store.snapshots().unwrap().len())
+    };
+    let listed = 1_000_000_000_000;
+    assert_eq!(unlist(&[], listed), (0, 2), "not before");
+    assert_eq!(unlist(&[snapshot, paper], listed + 1), (0, 2));
+    assert_eq!(unlist(&[snapshot], listed + 1), (1, 1));
+    assert_eq!(unlist(&[], listed + 1), (1, 0));
+    fixture.capture();
+    fixture.store.put_files(&attachments).unwrap();
+    age();
+    assert_eq!(unlist(&[], listed + 1), (2, 0));
 }
