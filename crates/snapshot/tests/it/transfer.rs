@@ -128,6 +128,38 @@ fn damaged_encrypted_parts_are_refused() {
 }
 
 #[test]
+fn patches_of_patches_are_received() {
+    for [here, there] in [
+        [Fixture::new(), Fixture::new()],
+        [Fixture::sealed(), Fixture::sealed()],
+    ] {
+        let mut content = noise(5000, 1);
+        here.write("a", &content);
+        let mut snapshot = here.capture().snapshot;
+        // In which order they are verified depends on their random names.
+        for place in [100, 200, 300, 400, 500, 600] {
+            content[place] ^= 1;
+            here.write("a", &content);
+            snapshot = here.capture().snapshot;
+        }
+        let load = here.store.collect_parts(&[snapshot]).unwrap();
+        let packs = load.parts.iter().map(|(part, _)| part);
+        let packs: Vec<u64> = packs
+            .filter(|part| part.kind == PartKind::Pack)
+            .map(|part| part.bytes)
+            .collect();
+        let patches = packs.iter().filter(|bytes| **bytes < 1000).count();
+        assert_eq!((packs.len(), patches), (7, 6));
+        for (part, path) in &load.parts {
+            import_part(&there, part, &fs::read(path).unwrap()).unwrap();
+        }
+        there.store.register_snapshots(&[snapshot]).unwrap();
+        there.restore(snapshot, &there.target());
+        assert_eq!(tree_state(&there.target()), tree_state(&here.work()));
+    }
+}
+
+#[test]
 fn damaged_patches_are_refused_when_their_base_is_here() {
     let here = Fixture::new();
     let mut content = noise(5000, 1);
