@@ -3,6 +3,7 @@
 CARGO ?= cargo
 DENY_VERSION := 0.20.2
 NEXTEST_VERSION := 0.9.143
+MUTANTS_VERSION := 27.1.0
 DEBIAN_PACKAGES := strace tmux procps python3-venv tar zstd faketime
 # What templates are compared with, what telemetry is read with, and a server of S3.
 PYTHON_PACKAGES := jinja2==3.1.6 opentelemetry-proto==1.45.2 moto[server]==5.2.5
@@ -17,9 +18,11 @@ SEED ?= 1
 BITS ?= 1
 # How long `make fuzz` tries each parser.
 MINUTES ?= 10
+# What `make mutants` changes.
+FILE ?= crates/core/src/journal/chain.rs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint bench crash fuzz tools
+.PHONY: help demo check test lint bench crash fuzz mutants tools
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +66,10 @@ crash: tools ## Kill runs and checkpoints at every failpoint and write-like syst
 fuzz: ## Try every parser of outside bytes with broken input, MINUTES for each
 	@$(CARGO) build --quiet --release --manifest-path fuzz/Cargo.toml
 	@./fuzz/target/release/segno-fuzz all $(MINUTES) $(SEED)
+
+mutants: ## Change FILE in every small way, and list the changes that its tests do not notice
+	@$(CARGO) mutants --version > /dev/null 2>&1 || $(CARGO) install --locked --quiet cargo-mutants --version $(MUTANTS_VERSION)
+	@CARGO_PROFILE_TEST_DEBUG=0 $(CARGO) mutants --file '$(FILE)' --output target
 
 tools:
 	@mkdir -p target

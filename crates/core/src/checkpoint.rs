@@ -467,4 +467,39 @@ pub(crate) mod tests {
             assert_eq!(json, format!("\"{trigger}\""));
         }
     }
+
+    #[test]
+    fn only_final_results_and_errors_are_protected() {
+        let is_protected = |trigger: &&Trigger| trigger.is_protected();
+        let protected: Vec<_> = Trigger::ALL.iter().filter(is_protected).collect();
+        assert_eq!(protected, [&Trigger::Complete, &Trigger::Error]);
+    }
+
+    #[test]
+    fn all_snapshots_of_a_manifest_are_listed() {
+        let [files, attachments, outside] = [b"files", b"paper", b"gitdi"].map(|it| Digest::of(it));
+        let mut manifest = manifest();
+        manifest.files.snapshot = files;
+        assert_eq!(manifest.snapshots().collect::<Vec<_>>(), [files]);
+        manifest.attachments = Some(attachments);
+        let external_git_dir = Some(GitDir {
+            folder: "/elsewhere".into(),
+            snapshot: outside,
+            worktree: None,
+        });
+        let linked = Repository {
+            external_git_dir,
+            ..Repository::default()
+        };
+        manifest.repositories = vec![Repository::default(), linked];
+        let expected = [files, attachments, outside];
+        assert_eq!(manifest.snapshots().collect::<Vec<_>>(), expected);
+    }
+
+    /// A program in another language computed it: sealed checkpoints must stay readable.
+    #[test]
+    fn seal_is_stable() {
+        let expected = "e24f8c2a51eb618ee0e26640845ac7df5220dcd9b47298e96d7d50ba1b7bfedb";
+        assert_eq!(seal(&KEY, b"a line").to_string(), expected);
+    }
 }

@@ -129,6 +129,24 @@ mod tests {
         );
     }
 
+    /// A program in another language computed the values: stored digests must never change.
+    #[test]
+    fn digests_are_stable() {
+        let digest = Digest::of(b"segno");
+        let text = "66db8b0c47b73db628fb25cb4d80100f253435dc3a48b467a7102a5b3742ce66";
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(digest.short(), "66db8b0c47b7");
+        assert_eq!(format!("{digest:?}"), format!("Digest({text})"));
+        let mut incremental = IncrementalDigest::default();
+        incremental.add(b"seg");
+        incremental.add(b"no");
+        assert_eq!(incremental.digest(), digest);
+        assert_eq!(
+            Digest::of_fields(&[b"ab", b"c"]).to_string(),
+            "a0968c014f3fc7bd1a7d9a8d1ad1177eb379bd2f05e56309eb4e20347c5e7eba"
+        );
+    }
+
     #[test]
     fn moving_a_byte_between_fields_changes_the_digest() {
         assert_ne!(

@@ -186,4 +186,25 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn host_is_that_of_this_process() {
+        struct Here;
+
+        impl Processes for Here {
+            fn current(&self) -> Owner {
+                lease(OwnerLock::Unknown, true, 0).owner.unwrap()
+            }
+
+            fn liveness(&self, _: &Owner) -> Liveness {
+                Liveness::Unobservable
+            }
+
+            fn kill(&self, _: &Owner) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+
+        assert_eq!(Here.host(), "a");
+    }
 }

@@ -184,15 +184,10 @@ pub async fn active_sessions(
     let mut is_here: HashMap<String, bool> = HashMap::new();
     for summary in env.store.list(Filter::open()).await?.into_iter().flatten() {
         let workspace = &summary.workspace;
-        let is_here = match is_here.get(workspace) {
-            Some(is_here) => *is_here,
-            None => {
-                let is_same = canonical(Path::new(workspace)) == folder;
-                is_here.insert(workspace.clone(), is_same);
-                is_same
-            }
-        };
-        if !is_here {
+        let is_here = is_here
+            .entry(workspace.clone())
+            .or_insert_with(|| canonical(Path::new(workspace)) == folder);
+        if !*is_here {
             continue;
         }
         let lease = env.store.lease(summary.id).await?;

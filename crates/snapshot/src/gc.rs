@@ -337,3 +337,32 @@ impl PackUsage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pack_is_rewritten_below_half() {
+        let pack = |pieces, live, plaintext| Pack {
+            pieces,
+            live,
+            all: 100,
+            file: 200,
+            plaintext,
+        };
+        let table = [
+            (pack(1, 49, false), true),
+            (pack(1, 50, false), false),
+            (pack(1, 100, false), false),
+            (pack(1, 100, true), true),
+            // Nothing to rewrite: the whole pack goes.
+            (pack(0, 0, false), false),
+            (pack(0, 0, true), false),
+        ];
+        for (pack, expected) in table {
+            let Pack { pieces, live, .. } = pack;
+            assert_eq!(pack.needs_rewrite(), expected, "{pieces} {live}");
+        }
+    }
+}

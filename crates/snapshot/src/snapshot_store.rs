@@ -454,3 +454,44 @@ impl SnapshotStore {
         removed.map_err(|error| Error::at(&path, error))
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test damages a pack")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn trashed_and_damaged_packs_are_not_for_new_snapshots() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SnapshotStore::open(folder.path()).unwrap();
+        let mut packs: Vec<Digest> = Vec::new();
+        let mut put = |name: &str| {
+            let file = (name.to_owned(), name.repeat(100).into_bytes());
+            let snapshot = store.put_files(&[file]).unwrap();
+            let names = store.pack_names().unwrap();
+            let new: Vec<Digest> = names.into_iter().filter(|it| !packs.contains(it)).collect();
+            packs.extend(&new);
+            (snapshot, new[0])
+        };
+        let (gone, trashed) = put("trashed");
+        let (_, damaged) = put("damaged");
+        let (_, good) = put("good");
+        store.remove(gone).unwrap();
+        let swept = store.gc(Timestamp(1), Duration::from_hours(1)).unwrap();
+        assert_eq!(swept.waiting, 2);
+        let path = store.packs.join(damaged.to_string());
+        let mut bytes = std::fs::read(&path).unwrap();
+        let end = bytes.len() - 1;
+        bytes[end] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let names = |pack_set: &PackSet| -> Vec<Digest> {
+            pack_set.packs().iter().map(|pack| pack.name).collect()
+        };
+        let all = store.pack_set().unwrap();
+        assert_eq!(names(&all), [good, trashed], "those in the trash come last");
+        assert_eq!(names(&store.usable_packs().unwrap()), [good]);
+        assert_eq!(store.undamaged_packs(&all).unwrap(), [good]);
+    }
+}

@@ -195,19 +195,22 @@ impl SnapshotStore {
         let packs = self.pack_names()?;
         let pack_set =
             PackSet::open_with_pending(&self.packs, &self.encrypted_files, packs, &pending_packs)?;
+        let mut verified = Vec::new();
         for name in pending_packs {
             let path = self.pending_path(name);
             match pack::check_patches(&self.encrypted_files, &path, name, &pack_set) {
-                Ok(()) => {}
-                Err(Error::Damaged { object, .. }) if !object.contains(&name.to_string()) => {
-                    continue;
-                }
+                Ok(()) => verified.push(name),
+                Err(Error::Damaged { object, .. }) if !object.contains(&name.to_string()) => {}
                 Err(error) => {
                     // It arrived damaged: the next attempt fetches it again.
                     files::remove(&path).map_err(|error| Error::at(&path, error))?;
                     return Err(error);
                 }
             }
+        }
+        // Not before all are verified: the bases of one may be in another, under its pending name.
+        for name in verified {
+            let path = self.pending_path(name);
             rustix::fs::rename(&path, self.packs.join(name.to_string()))
                 .map_err(|error| Error::at(&path, error))?;
         }

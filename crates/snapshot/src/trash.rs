@@ -72,4 +72,15 @@ mod tests {
         assert_eq!(Trash::decode(text.as_bytes()), Some(trash));
         assert_eq!(Trash::decode(text.replace(" 7", " 1").as_bytes()), None);
     }
+
+    #[test]
+    fn long_trash_file_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |number: u32| (Digest::of(&number.to_le_bytes()), Timestamp(7));
+        let trash = Trash((0..20_000).map(name).collect());
+        let path = folder.path().join("trash");
+        trash.write(&path, folder.path()).unwrap();
+        assert!(path.metadata().unwrap().len() > 1_200_000);
+        assert_eq!(Trash::read(&path), trash);
+    }
 }

@@ -132,19 +132,31 @@ pub(crate) fn check(
 /// so that none is unpacked twice.
 fn batches<'a>(pieces: &'a [Chunk], pack_set: &PackSet) -> Vec<&'a [Chunk]> {
     let all: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
-    // At least a block for each thread, if there are few.
-    let batch = (all / 2 / machine::workers() as u64).min(BATCH);
-    let mut bytes = 0;
+    let block = |chunk: &Chunk| {
+        let location = pack_set.locate(&chunk.digest)?;
+        Some((location.pack, location.block))
+    };
+    split_between_blocks(pieces, batch_bytes(all, machine::workers()), block)
+}
+
+/// The length of a batch: several for each thread, if there is little to read.
+fn batch_bytes(all: u64, workers: usize) -> u64 {
+    (all / 2 / workers as u64).min(BATCH)
+}
+
+/// Splits where a block ends and at least `bytes` bytes were read.
+fn split_between_blocks<B: PartialEq>(
+    pieces: &[Chunk],
+    bytes: u64,
+    block: impl Fn(&Chunk) -> B,
+) -> Vec<&[Chunk]> {
+    let mut read = 0;
     let same_batch = |left: &Chunk, right: &Chunk| {
-        bytes += u64::from(left.length);
-        let block = |chunk: &Chunk| {
-            let location = pack_set.locate(&chunk.digest)?;
-            Some((location.pack, location.block))
-        };
-        if bytes < batch || block(left) == block(right) {
+        read += u64::from(left.length);
+        if read < bytes || block(left) == block(right) {
             return true;
         }
-        bytes = 0;
+        read = 0;
         false
     };
     pieces.chunk_by(same_batch).collect()
@@ -172,4 +184,39 @@ fn affected(entries: &[Entry], broken: &Broken) -> Vec<Damage> {
         paths,
     };
     objects.into_iter().map(damage).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_end_between_blocks() {
+        let chunk = |number: u8| Chunk {
+            digest: Digest::of(&[number]),
+            length: 10,
+        };
+        let pieces: Vec<Chunk> = (0..6).map(chunk).collect();
+        let blocks = [0, 0, 1, 1, 2, 3];
+        let block = |chunk: &Chunk| blocks[pieces.iter().position(|it| it == chunk).unwrap()];
+        for (bytes, expected) in [
+            (0, vec![2, 2, 1, 1]),
+            (11, vec![2, 2, 2]),
+            (20, vec![2, 2, 2]),
+            (21, vec![4, 2]),
+            (41, vec![5, 1]),
+            (61, vec![6]),
+        ] {
+            let batches = split_between_blocks(&pieces, bytes, block);
+            let lengths: Vec<_> = batches.iter().map(|batch| batch.len()).collect();
+            assert_eq!(lengths, expected, "{bytes}");
+            assert_eq!(batches.concat(), pieces);
+        }
+    }
+
+    #[test]
+    fn each_thread_gets_batches_of_limited_length() {
+        assert_eq!(batch_bytes(4_000_000, 8), 250_000);
+        assert_eq!(batch_bytes(1 << 40, 8), 1_048_576);
+    }
 }

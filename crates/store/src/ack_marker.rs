@@ -173,3 +173,94 @@ fn check(session: SessionId, head: Head) -> String {
     ];
     Digest::of_fields(&fields.each_ref().map(String::as_bytes)).short()
 }
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests damage files and plant others"
+)]
+mod tests {
+    use std::fs;
+
+    use segno_core::time::Timestamp;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::LocalDisk;
+
+    fn markers() -> (TempDir, AckMarkers) {
+        let folder = TempDir::new().unwrap();
+        let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk)).unwrap();
+        let markers = AckMarkers::new(&home);
+        (folder, markers)
+    }
+
+    fn session(number: u16) -> SessionId {
+        let [high, low] = number.to_be_bytes();
+        SessionId::new(Timestamp(1), [high, low, 7, 7, 7, 7, 7, 7, 7, 7])
+    }
+
+    fn head(seq: u64) -> Head {
+        let hash = Digest::of(&seq.to_le_bytes());
+        Head {
+            seq: Seq(seq),
+            hash,
+        }
+    }
+
+    #[test]
+    fn newest_marker_is_read_back() {
+        let (_folder, markers) = markers();
+        let mut writer = AckWriter::new(markers.clone(), session(1));
+        assert_eq!(markers.read(session(1)), AckMarker::Absent);
+        for seq in [9, 10, 11] {
+            writer.write(head(seq));
+            assert_eq!(markers.read(session(1)), AckMarker::Acknowledged(head(seq)));
+        }
+        assert_eq!(markers.list(), (vec![session(1)], Vec::new()));
+        markers.remove(session(1)).unwrap();
+        assert_eq!(markers.read(session(1)), AckMarker::Absent);
+        // Another writer makes the file anew.
+        AckWriter::new(markers.clone(), session(1)).write(head(12));
+        assert_eq!(markers.read(session(1)), AckMarker::Acknowledged(head(12)));
+    }
+
+    #[test]
+    fn altered_marker_proves_nothing() {
+        let (_folder, markers) = markers();
+        let path = markers.path(session(1));
+        fs::write(&path, b"").unwrap();
+        assert_eq!(markers.read(session(1)), AckMarker::Absent, "never written");
+        let text = encode(session(1), head(9)).into_bytes();
+        for place in 0..text.len() {
+            let mut altered = text.clone();
+            altered[place] ^= 1;
+            for content in [&altered, &text[..place]] {
+                if !content.is_empty() {
+                    fs::write(&path, content).unwrap();
+                    assert_eq!(markers.read(session(1)), AckMarker::Unreadable, "{place}");
+                }
+            }
+        }
+        fs::write(&path, encode(session(2), head(9))).unwrap();
+        assert_eq!(markers.read(session(1)), AckMarker::Unreadable, "another's");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(markers.read(session(1)), AckMarker::Unreadable);
+    }
+
+    #[test]
+    fn files_that_are_no_markers_are_listed_apart() {
+        let (_folder, markers) = markers();
+        let other = markers.folder.join("notes.txt");
+        let lower = markers.folder.join(session(1).to_string().to_lowercase());
+        for file in [&other, &lower] {
+            fs::write(file, b"x").unwrap();
+        }
+        let (sessions, mut others) = markers.list();
+        others.sort();
+        let mut expected = vec![other, lower];
+        expected.sort();
+        assert_eq!((sessions, others), (Vec::new(), expected));
+    }
+}

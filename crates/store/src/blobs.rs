@@ -252,3 +252,121 @@ impl store::Blobs for BlobFolder {
         })
     }
 }
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests damage files and plant others"
+)]
+mod tests {
+    use segno_core::store::Blobs;
+    use segno_testkit::clock::ManualClock;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::LocalDisk;
+
+    const START: i64 = 1_794_738_089_000;
+
+    fn blobs() -> (TempDir, Arc<ManualClock>, BlobFolder) {
+        let (folder, clock) = (TempDir::new().unwrap(), Arc::<ManualClock>::default());
+        let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk)).unwrap();
+        let blobs = BlobFolder::new(&home, clock.clone());
+        (folder, clock, blobs)
+    }
+
+    fn modified(path: &Path) -> i64 {
+        let since = path.metadata().unwrap().modified().unwrap();
+        let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        i64::try_from(since.as_millis()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn putting_a_blob_again_refreshes_it() {
+        let (_folder, clock, blobs) = blobs();
+        let digest = blobs.put(b"x".to_vec()).await.unwrap();
+        let path = blobs.path(digest);
+        assert_eq!(modified(&path), START);
+        clock.advance(5000);
+        assert_eq!(blobs.put(b"x".to_vec()).await.unwrap(), digest);
+        assert_eq!(modified(&path), START + 5000);
+        assert_eq!(blobs.digests().await.unwrap(), [digest]);
+        assert_eq!(blobs.files().unwrap(), [path]);
+    }
+
+    #[tokio::test]
+    async fn damaged_blob_is_refused_and_replaced_by_the_next_put() {
+        let (_folder, _clock, blobs) = blobs();
+        let digest = blobs.put(b"content".to_vec()).await.unwrap();
+        fs::write(blobs.path(digest), b"cOntent").unwrap();
+        let object = format!("blob {digest}");
+        let reason = "its 7 bytes do not match its name".to_owned();
+        let damaged = Error::Damaged { object, reason };
+        assert_eq!(blobs.get(digest).await, Err(damaged));
+        blobs.put(b"content".to_vec()).await.unwrap();
+        assert_eq!(blobs.get(digest).await.unwrap(), b"content");
+        let missing = Digest::of(b"missing");
+        assert_eq!(blobs.get(missing).await, Err(Error::NoBlob(missing)));
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_damage() {
+        let (_folder, _clock, blobs) = blobs();
+        let digest = Digest::of(b"x");
+        fs::create_dir_all(blobs.path(digest)).unwrap();
+        assert!(matches!(blobs.read(digest), Err(Error::Damaged { .. })));
+    }
+
+    #[tokio::test]
+    async fn sweep_deletes_old_blobs_and_drafts_only() {
+        let (_folder, clock, blobs) = blobs();
+        let old = blobs.put(b"old".to_vec()).await.unwrap();
+        let kept = blobs.put(b"kept".to_vec()).await.unwrap();
+        let folder = blobs.path(old).parent().unwrap().to_owned();
+        // A blob of another folder, and a file that someone else put here.
+        let elsewhere = Digest::of(b"elsewhere").to_string();
+        let strange = [folder.join("notes.txt"), folder.join(elsewhere)];
+        let draft = folder.join("draft-7-0");
+        for file in strange.iter().chain([&draft]) {
+            fs::write(file, b"four").unwrap();
+            blobs.refresh_mtime(file).unwrap();
+        }
+        clock.advance(1);
+        let young = blobs.put(b"young".to_vec()).await.unwrap();
+        let sweep = |before| blobs.sweep(BTreeSet::from([kept]), Timestamp(before));
+        assert_eq!(sweep(START).await.unwrap(), Swept::default());
+        let swept = Swept { blobs: 1, bytes: 7 };
+        assert_eq!(sweep(START + 1).await.unwrap(), swept);
+        assert!(strange.iter().all(|file| file.exists()));
+        assert!(!draft.exists() && !blobs.path(old).exists());
+        assert!(blobs.path(kept).exists() && blobs.path(young).exists());
+    }
+
+    #[tokio::test]
+    async fn examination_names_what_is_not_a_blob() {
+        let (_folder, _clock, blobs) = blobs();
+        let digest = blobs.put(b"x".to_vec()).await.unwrap();
+        assert_eq!(blobs.examine(), []);
+        let folder = blobs.path(digest).parent().unwrap().to_owned();
+        let misplaced = folder.join(Digest::of(b"other").to_string());
+        for name in ["draft-7-0", "notes.txt"] {
+            fs::write(folder.join(name), b"x").unwrap();
+        }
+        fs::write(&misplaced, b"x").unwrap();
+        let mut found: Vec<_> = blobs
+            .examine()
+            .into_iter()
+            .map(|finding| (PathBuf::from(finding.object), finding.problem))
+            .collect();
+        found.sort();
+        let problem = |path: PathBuf, problem: &str| (path, problem.to_owned());
+        let unfinished = "is an unfinished blob of a killed run; nothing refers to it";
+        let mut expected = [
+            problem(misplaced, "is not a blob"),
+            problem(folder.join("draft-7-0"), unfinished),
+            problem(folder.join("notes.txt"), "is not a blob"),
+        ];
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+}

@@ -237,3 +237,178 @@ fn writer_of(file: &Path) -> Option<Pid> {
     let name = file.file_name()?.to_str()?.strip_suffix(".draft")?;
     Pid::from_raw(name.rsplit('.').next()?.parse().ok()?)
 }
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests damage files and plant others"
+)]
+mod tests {
+    use std::fs;
+
+    use segno_core::time::Timestamp;
+    use segno_testkit::journal::checkpoint;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::LocalDisk;
+
+    const KEY: [u8; 32] = [7; 32];
+
+    fn files() -> (TempDir, CheckpointFiles) {
+        let folder = TempDir::new().unwrap();
+        let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk)).unwrap();
+        let files = CheckpointFiles::new(&home);
+        (folder, files)
+    }
+
+    fn manifest(session: u8, at: i64) -> Manifest {
+        checkpoint(SessionId::new(Timestamp(0), [session; 10]), Timestamp(at))
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+        let mut names: Vec<_> = entries.map(|entry| name(entry.unwrap())).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn key_of_the_first_checkpoint_stays() {
+        let (_folder, files) = files();
+        let home = files.key.file.parent().unwrap().to_owned();
+        // Left behind by a killed process, and by nobody.
+        fs::write(home.join("seal.1.draft"), b"x").unwrap();
+        fs::write(home.join("other.draft"), b"x").unwrap();
+        assert_eq!(files.key.get(), Ok(None));
+        files.put(&manifest(1, 1), &KEY).unwrap();
+        files.put(&manifest(1, 2), &[8; 32]).unwrap();
+        assert_eq!(files.key.get(), Ok(Some(KEY)));
+        assert_eq!(
+            files.key.get_or_create(&[9; 32]),
+            Ok(KEY),
+            "another process was first"
+        );
+        assert_eq!(files.list(None).unwrap().len(), 2);
+        let names = names(&home);
+        let left = |name: &&String| name.starts_with("seal.") || name.contains(".draft");
+        let left: Vec<_> = names.iter().filter(left).collect();
+        assert_eq!(left, ["other.draft", "seal.key"]);
+    }
+
+    #[test]
+    fn damaged_or_missing_key_is_named() {
+        let (_folder, files) = files();
+        let taken = manifest(1, 1);
+        files.put(&taken, &KEY).unwrap();
+        let whole = fs::read(&files.key.file).unwrap();
+        // Its copy would take its place.
+        fs::remove_file(&files.key.copy).unwrap();
+        let longer = [&whole[..], b"x"].concat();
+        let long = [&whole[..], &whole].concat();
+        let mut altered = whole.clone();
+        altered[3] ^= 1;
+        for key in [&whole[..63], &longer, &long, &altered, b""] {
+            fs::write(&files.key.file, key).unwrap();
+            let refused = files.get(taken.session, taken.id);
+            assert!(
+                matches!(&refused, Err(Error::Damaged { object, .. }) if object.ends_with("seal.key")),
+                "{refused:?}"
+            );
+            assert_eq!(files.put(&taken, &KEY).unwrap_err(), refused.unwrap_err());
+        }
+        fs::remove_file(&files.key.file).unwrap();
+        let refused = files.get(taken.session, taken.id).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("the key that signed it is missing")
+        );
+    }
+
+    #[test]
+    fn checkpoint_under_another_name_is_refused() {
+        let (_folder, files) = files();
+        let (taken, other) = (manifest(1, 1), manifest(1, 2));
+        files.put(&taken, &KEY).unwrap();
+        let path = files.path(other.session, other.id);
+        fs::copy(files.path(taken.session, taken.id), &path).unwrap();
+        let refused = files.get(other.session, other.id).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains(&format!("it is checkpoint {}", taken.id))
+        );
+        assert_eq!(files.get(taken.session, taken.id), Ok(Some(taken.clone())));
+        let missing = manifest(1, 3);
+        assert_eq!(files.get(missing.session, missing.id), Ok(None));
+        assert_eq!(files.examine().len(), 1);
+        fs::remove_file(path).unwrap();
+        assert_eq!(files.examine(), []);
+    }
+
+    #[test]
+    fn newer_format_is_not_damage() {
+        let (_folder, files) = files();
+        let newer = Manifest {
+            segno_checkpoint: VERSION + 1,
+            ..manifest(1, 1)
+        };
+        files.put(&newer, &KEY).unwrap();
+        let refused = files.get(newer.session, newer.id).unwrap_err();
+        let is_newer = matches!(refused, Error::Newer { found, known, .. }
+            if (found, known) == (VERSION + 1, VERSION));
+        assert!(is_newer, "{refused:?}");
+    }
+
+    #[test]
+    fn checkpoints_are_listed_by_age_and_session() {
+        let (_folder, files) = files();
+        let [newest, oldest, other] = [manifest(1, 9), manifest(1, 1), manifest(2, 5)];
+        for manifest in [&newest, &oldest, &other] {
+            files.put(manifest, &KEY).unwrap();
+        }
+        let folder = files.root.join(newest.session.to_string());
+        fs::write(folder.join("broken.json"), b"x").unwrap();
+        fs::write(folder.join("notes.txt"), b"x").unwrap();
+        let ids = |session: Option<SessionId>| {
+            let all = files.list_ids(session).unwrap();
+            all.into_iter()
+                .map(|(_, checkpoint)| checkpoint)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(None), [oldest.id, other.id, newest.id]);
+        assert_eq!(ids(Some(newest.session)), [oldest.id, newest.id]);
+        let listed = files.list(None).unwrap();
+        let read: Vec<_> = listed.iter().map(|it| it.as_ref().ok()).collect();
+        assert_eq!(read, [None, Some(&oldest), Some(&other), Some(&newest)]);
+        assert_eq!(files.examine().len(), 1);
+        files.delete(oldest.session, oldest.id).unwrap();
+        assert_eq!(ids(None), [other.id, newest.id]);
+    }
+
+    #[test]
+    fn only_drafts_of_dead_processes_are_removed() {
+        let (_folder, files) = files();
+        let taken = manifest(1, 1);
+        let folder = files.root.join(taken.session.to_string());
+        fs::create_dir(&folder).unwrap();
+        let alive = format!("x.{}.draft", std::process::id());
+        for name in ["x.2147483646.draft", &alive, "x.draft"] {
+            fs::write(folder.join(name), b"x").unwrap();
+        }
+        assert_eq!(
+            files.remove_stale_drafts(&folder).unwrap(),
+            FolderState::Unknown
+        );
+        files.put(&taken, &KEY).unwrap();
+        let mut expected = [format!("{}.json", taken.id), alive, "x.draft".to_owned()];
+        expected.sort();
+        assert_eq!(names(&folder), expected);
+        assert_eq!(
+            files.remove_stale_drafts(&folder).unwrap(),
+            FolderState::Durable
+        );
+    }
+}

@@ -25,18 +25,16 @@ impl Home {
     /// or may write to: a user who can change our files controls our sessions.
     pub fn open(root: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Result<Self, Error> {
         let root = root.into();
-        let make = |folder: &Path| {
-            let made = disk.create_folder(folder, Access::Private);
-            made.map_err(|error| io_error(folder, &error))
-        };
-        make(&root)?;
+        disk.create_folder(&root, Access::Private)
+            .map_err(|error| io_error(&root, &error))?;
         // SQLite opens no database through a link, so links in the path are resolved here.
         let root = fs::canonicalize(&root).map_err(|error| io_error(&root, &error))?;
-        let home = Self {
-            root,
-            disk: Arc::clone(&disk),
-        };
+        let home = Self { root, disk };
         home.check()?;
+        let make = |folder: &Path| {
+            let made = home.disk.create_folder(folder, Access::Private);
+            made.map_err(|error| io_error(folder, &error))
+        };
         for folder in [
             home.sessions(),
             home.names(),
@@ -219,7 +217,7 @@ impl Home {
             return error;
         };
         let probe = database.with_file_name(format!("probe-{}", std::process::id()));
-        let written = self.disk.create(&probe, &[1; 64 * 1024], Access::Private);
+        let written = self.disk.create(&probe, &[1; 16 * 1024], Access::Private);
         let _ = self.disk.remove(&probe);
         match (written, Self::file_size_limit()) {
             (Err(error), _) if is_full(&error) => Error::DiskFull { place },

@@ -163,8 +163,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::journal::{RunEnded, RunStarted};
+    use crate::journal::{RunEnded, RunStarted, StepPaused};
     use crate::session::Status;
+    use crate::step::Path;
 
     fn sealed() -> (Head, Record, Record) {
         let session = SessionId::new(Timestamp(1), [7; 10]);
@@ -208,6 +209,56 @@ mod tests {
         let (_, first, _) = sealed();
         let other = Head::genesis(SessionId::new(Timestamp(1), [8; 10]));
         assert_eq!(other.open(&first), Err(Broken::Altered(Seq(1))));
+    }
+
+    /// A program in another language computed the hashes: stored journals must stay readable.
+    #[test]
+    fn hash_chain_is_stable() {
+        let (genesis, first, _) = sealed();
+        let paused = StepPaused {
+            path: Path::new("steps/0").unwrap(),
+            revision: 4,
+            attempt: 1,
+        };
+        let second = first.head().seal(Run(1), Timestamp(3), &paused.into());
+        assert_eq!(second.path.as_deref(), Some("steps/0"));
+        assert_eq!((second.revision, second.version), (4, 1));
+        let hashes = [genesis.hash, first.hash, second.hash].map(|hash| hash.to_string());
+        let expected = [
+            "a9e53a07e432fc957308f7b87f7b24936b146a99533167df2db720a672fb7de3",
+            "41d3cab89e1372c30556aac5169a83e1501d3142ebaba9bea230471e6ed77d6d",
+            "0ae68b894ad623359db4b18f77c664ae327453971c49f9514e156964c8aae998",
+        ];
+        assert_eq!(hashes, expected);
+    }
+
+    /// A newer program's events have the right hash; they are not damage.
+    #[test]
+    fn newer_version_or_kind_is_named_as_unknown() {
+        let (genesis, first, _) = sealed();
+        let rehashed = |change: fn(&mut Record)| {
+            let mut record = first.clone();
+            change(&mut record);
+            record.hash = genesis.hash_with(&record);
+            genesis.open(&record).map(|entry| entry.seq)
+        };
+        let unknown = |kind: &str, version| {
+            let kind = kind.to_owned();
+            Err(Broken::Unknown {
+                seq: Seq(1),
+                kind,
+                version,
+            })
+        };
+        assert_eq!(rehashed(|_| {}), Ok(Seq(1)));
+        assert_eq!(rehashed(|it| it.version = 0), Ok(Seq(1)));
+        assert_eq!(rehashed(|it| it.version = 2), unknown("run_started", 2));
+        assert_eq!(rehashed(|it| it.kind = "new".into()), unknown("new", 1));
+        let unreadable = rehashed(|it| it.body = "{}".into());
+        assert!(matches!(
+            unreadable,
+            Err(Broken::Unreadable { seq: Seq(1), .. })
+        ));
     }
 
     proptest! {

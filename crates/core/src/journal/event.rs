@@ -596,3 +596,154 @@ impl Event {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const DIGEST: &str = "d04b98f48e8f8bcc15c6ae5ac050801cd6dcfd428fb5f9e65c4e16e7807340fa";
+
+    /// Decodes an event of `steps/0` in revision 3, as far as its kind has these fields.
+    fn event(kind: &str, fields: Value) -> Event {
+        let mut body = json!({"path": "steps/0"});
+        let Value::Object(fields) = fields else {
+            panic!("{fields}");
+        };
+        for (name, value) in fields {
+            body[name] = value;
+        }
+        let decoded = Event::decode(kind, &body.to_string()).unwrap();
+        decoded.unwrap_or_else(|error| panic!("{kind}: {error}"))
+    }
+
+    /// The index of records by step, and the redaction and storage of long text, rest on these two.
+    #[test]
+    fn steps_and_texts_of_events_are_found() {
+        let attempt = |mut fields: Value| {
+            fields["revision"] = json!(3);
+            fields["attempt"] = json!(1);
+            fields
+        };
+        let turn = |mut fields: Value| {
+            fields["revision"] = json!(3);
+            fields["turn"] = json!(1);
+            fields["call"] = json!("c");
+            fields["tool"] = json!("t");
+            fields
+        };
+        let failure = json!({"kind": "server", "message": "no"});
+        let started = json!({"agent": "a", "input": "long", "input_digest": DIGEST});
+        let finished = json!({"output": "long", "usage": {}, "elapsed_ms": 5});
+        let replied = json!({"turn": 1, "parts": "long", "usage": {}});
+        let shortened = json!({"turn": 1, "messages": 2, "summary": "long", "usage": {}});
+        let opened = json!({"program": "codex", "native": "n", "folder": "/a"});
+        let ended = json!({"ending": "end_turn", "replies": 1, "tool_calls": 0});
+        for (kind, fields, revision, has_text) in [
+            ("step_started", attempt(started), 3, true),
+            ("step_finished", attempt(finished), 3, true),
+            (
+                "step_failed",
+                attempt(json!({"error": failure, "usage": {}})),
+                3,
+                false,
+            ),
+            ("step_unknown", attempt(json!({})), 3, false),
+            ("step_discarded", json!({"revision": 3}), 3, false),
+            ("step_paused", attempt(json!({})), 3, false),
+            ("model_replied", attempt(replied), 3, true),
+            ("talk_shortened", attempt(shortened), 3, true),
+            ("tool_started", turn(json!({})), 3, false),
+            (
+                "tool_finished",
+                turn(json!({"output": "long", "is_error": false})),
+                3,
+                true,
+            ),
+            ("agent_opened", attempt(opened), 3, false),
+            (
+                "agent_said",
+                attempt(json!({"entries": "long", "usage": {}})),
+                3,
+                true,
+            ),
+            ("question_asked", json!({"prompt": "?"}), 0, false),
+            (
+                "question_asked",
+                json!({"prompt": "?", "context": "long"}),
+                0,
+                true,
+            ),
+            (
+                "question_answered",
+                json!({"answer": "long", "by": "me"}),
+                0,
+                true,
+            ),
+            ("exchange_ended", ended, 0, false),
+        ] {
+            let event = event(kind, fields);
+            let step = event
+                .step()
+                .map(|(path, revision)| (path.as_str(), revision));
+            assert_eq!(step, Some(("steps/0", revision)), "{kind}");
+            let text = has_text.then(|| Text::Inline("long".into()));
+            assert_eq!(event.text(), text.as_ref(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn imported_transcript_belongs_to_a_step() {
+        let imported = TranscriptImported {
+            path: Path::new("steps/0").unwrap(),
+            revision: 3,
+            program: CliAgentKind::Codex,
+            native_id: "n".into(),
+            file: "/f".into(),
+            bytes: 1,
+            digest: Digest::of(b"f"),
+            attachments: Digest::of(b"a"),
+            notes: Vec::new(),
+        };
+        let event = Event::from(imported);
+        let step = event
+            .step()
+            .map(|(path, revision)| (path.as_str(), revision));
+        assert_eq!((step, event.text()), (Some(("steps/0", 3)), None));
+    }
+
+    #[test]
+    fn texts_of_events_without_a_step_are_found() {
+        let created = json!({"name": "one", "session_kind": "workflow", "workspace": "/a",
+                             "spec_path": "/a/s.yaml", "spec": "long", "spec_digest": DIGEST,
+                             "variables": {}, "out": "/a/out", "force": false});
+        let changed = json!({"spec": "long", "spec_digest": DIGEST, "steps": [], "policy": "warn"});
+        let edited = json!({"text": "long", "by": "me"});
+        let text = Text::Inline("long".into());
+        for (kind, body, expected) in [
+            ("session_created", created, Some(&text)),
+            ("spec_changed", changed, Some(&text)),
+            ("brief_edited", edited, Some(&text)),
+            ("run_ended", json!({"status": "paused"}), None),
+        ] {
+            let event = Event::decode(kind, &body.to_string()).unwrap().unwrap();
+            assert_eq!((event.step(), event.text()), (None, expected), "{kind}");
+        }
+    }
+
+    #[test]
+    fn limits_are_named_and_formatted() {
+        let shown = |limit: Limit, amount| (limit.name(), limit.amount(amount));
+        assert_eq!(shown(Limit::Steps, 7), ("max_steps", "7".into()));
+        assert_eq!(shown(Limit::Tokens, 1200), ("max_tokens", "1200".into()));
+        assert_eq!(
+            shown(Limit::Duration, 90),
+            ("max_duration_s", "1 min 30 s".into())
+        );
+        assert_eq!(
+            shown(Limit::Cost, 420_000),
+            ("max_cost_usd", "$0.42".into())
+        );
+    }
+}

@@ -104,9 +104,12 @@ impl Chat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli_agent::CliAgentKind;
     use crate::digest::Digest;
     use crate::id::SessionId;
-    use crate::journal::{ChatCleared, Event, JournalEvent, Run, Text};
+    use crate::journal::{
+        ChatCleared, ConversationOpened, Event, JournalEvent, Run, StepFinished, Text,
+    };
     use crate::state::{IllegalEvent, State};
 
     /// Folds these events into a chat whose session already exists.
@@ -184,6 +187,65 @@ mod tests {
         assert_eq!((chat.replies, chat.tool_calls), (2, 1));
         assert_eq!(chat.last_message_at, Timestamp(2));
         assert!(state.open_steps.is_empty());
+    }
+
+    fn finished(number: u64) -> Event {
+        StepFinished {
+            path: Chat::message_path(number),
+            revision: 0,
+            attempt: 1,
+            output: Text::Inline("!".into()),
+            usage: crate::usage::Usage::default(),
+            elapsed_ms: 1,
+        }
+        .into()
+    }
+
+    /// The CLI agent opens its conversation for a message.
+    fn native(number: u64, id: &str) -> Event {
+        ConversationOpened {
+            path: Chat::message_path(number),
+            revision: 0,
+            attempt: 1,
+            program: CliAgentKind::Codex,
+            native_id: id.into(),
+            folder: "/".into(),
+            strategy: None,
+        }
+        .into()
+    }
+
+    #[test]
+    fn answers_are_counted_and_dated() {
+        let state = folded(&[opened(), asked(0, 1), finished(0), asked(1, 1), finished(1)]);
+        let chat = state.unwrap().chat.unwrap();
+        assert_eq!((chat.messages, chat.answers), (2, 2));
+        assert_eq!(chat.last_message_at, Timestamp(5));
+    }
+
+    #[test]
+    fn message_of_a_later_revision_is_not_new() {
+        let Event::StepStarted(mut again) = asked(0, 1) else {
+            unreachable!()
+        };
+        again.revision = 1;
+        let state = folded(&[opened(), asked(0, 1), again.into()]).unwrap();
+        assert_eq!(state.chat.unwrap().messages, 1);
+    }
+
+    #[test]
+    fn next_exchange_knows_the_newest_conversation() {
+        let id = |events: &[Event]| {
+            let chat = folded(events).unwrap().chat.unwrap();
+            chat.native.map(|native| native.id)
+        };
+        let mut events = vec![opened(), asked(0, 1), native(0, "n"), finished(0)];
+        assert_eq!(id(&events), Some("n".to_owned()));
+        // An exchange without a conversation of its own leaves it.
+        events.extend([asked(1, 1), ended(1, Ending::Stopped)]);
+        assert_eq!(id(&events), Some("n".to_owned()));
+        events.extend([asked(2, 1), native(2, "m"), ended(2, Ending::Stopped)]);
+        assert_eq!(id(&events), Some("m".to_owned()));
     }
 
     #[test]

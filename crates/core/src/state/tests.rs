@@ -1,5 +1,14 @@
+mod finished;
+mod order;
+mod steps;
+
 use super::*;
 use crate::journal::{RunStarted, SessionCreated, StepStarted, Text, TranscriptImported};
+
+/// An event as the journal stores it.
+fn event(kind: &str, body: &serde_json::Value) -> Event {
+    Event::decode(kind, &body.to_string()).unwrap().unwrap()
+}
 
 /// Applies events, each with the run that wrote it and its timestamp.
 fn fold(events: &[(u64, i64, Event)]) -> Result<State, IllegalEvent> {

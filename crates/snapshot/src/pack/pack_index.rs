@@ -174,4 +174,13 @@ mod tests {
         let other = locations.get(&packs, &patches[1].0).unwrap();
         assert_eq!((other.pack, other.depth), (1, 0));
     }
+
+    /// Lookups of many chunks stay fast only if different digests have different hashes.
+    #[test]
+    fn hash_is_the_beginning_of_the_digest() {
+        let mut bytes = [9; 32];
+        bytes[..8].copy_from_slice(&0x0102_0304_0506_0708_u64.to_le_bytes());
+        let digest = Digest::from_bytes(&bytes).unwrap();
+        assert_eq!(hash(&digest), 0x0102_0304_0506_0708);
+    }
 }

@@ -473,4 +473,72 @@ mod tests {
         assert_eq!(of(&[&whole, &whole, &whole, &whole, b"a"]), block);
         assert_eq!(of(&[&[&half[..], &whole].concat()]), piece);
     }
+
+    #[test]
+    fn vanished_pack_is_skipped_and_other_errors_are_not() {
+        let packs = Packs::new();
+        packs.add(&[(b"a", None, b"a".to_vec())]);
+        let mut names = crate::files::digests(packs.0.path()).unwrap();
+        let there = names.clone();
+        names.push(Digest::of(b"vanished"));
+        let open = |folder: &Path| {
+            let pack_set = PackSet::open(folder, &EncryptedFiles::default(), [names.clone()]);
+            pack_set.map(|it| it.packs().iter().map(|pack| pack.name).collect::<Vec<_>>())
+        };
+        assert_eq!(open(packs.0.path()), Ok(there.clone()));
+        let file = packs.0.path().join(there[0].to_string());
+        assert!(open(&file).is_err(), "a folder that is a file");
+    }
+
+    #[test]
+    fn chunk_takes_its_share_of_the_block() {
+        let (long, short) = (vec![7; 3000], b"short".to_vec());
+        let raw = [&long[..], &short].concat();
+        let bytes = zstd::bulk::compress(&raw, 3).unwrap();
+        let packs = Packs::new();
+        let mut open = PackWriter::new(&EncryptedFiles::default(), packs.0.path()).unwrap();
+        let table = [(Digest::of(&long), 3000), (Digest::of(&short), 5)];
+        open.add(Form::Zstd, &bytes, raw.len(), &table).unwrap();
+        open.seal(packs.0.path()).unwrap();
+        let names = crate::files::digests(packs.0.path()).unwrap();
+        let pack_set =
+            PackSet::open(packs.0.path(), &EncryptedFiles::default(), [names.clone()]).unwrap();
+        let share = |content: &[u8]| {
+            let location = pack_set.locate(&Digest::of(content)).unwrap();
+            pack_set.share(location)
+        };
+        let stored = u64::try_from(bytes.len()).unwrap();
+        assert!(stored > 15 && stored < 100, "{stored}");
+        assert_eq!(share(&long), 3000 * stored / 3005);
+        assert_eq!(share(&short), 0);
+        let other = Digest::of(b"other");
+        assert!(pack_set.has_packs(&names));
+        assert!(!pack_set.has_packs(&[names[0], other]) && !pack_set.has_packs(&[other]));
+        assert!(!pack_set.has_packs(&[]));
+    }
+
+    #[test]
+    fn chain_of_patches_leads_to_its_first_chunk() {
+        let packs = Packs::new();
+        let v = versions(3);
+        packs.add(&[(&v[0], None, v[0].clone())]);
+        for pair in v.windows(2) {
+            packs.add(&[(&pair[1], Some(&pair[0]), patched(&pair[0], &pair[1]))]);
+        }
+        let names = crate::files::digests(packs.0.path()).unwrap();
+        let pack_set = PackSet::open(packs.0.path(), &EncryptedFiles::default(), [names]).unwrap();
+        let [whole, first, second] = [0, 1, 2].map(|at| Digest::of(&v[at]));
+        let location = |digest: &Digest| pack_set.locate(digest).unwrap();
+        let depths = [&whole, &first, &second].map(|digest| location(digest).depth);
+        assert_eq!(depths, [0, 1, 2]);
+        for digest in [&whole, &first, &second] {
+            assert_eq!(pack_set.unpatched_location(digest), Some(location(&whole)));
+        }
+        assert_eq!(pack_set.unpatched_location(&Digest::of(b"missing")), None);
+        let found = pack_set.with_bases([second]);
+        assert_eq!(found.len(), 3);
+        assert_eq!(pack_set.packs_with([&second]).unwrap().len(), 3);
+        assert_eq!(pack_set.packs_with([&whole]).unwrap().len(), 1);
+        assert!(pack_set.packs_with([&Digest::of(b"missing")]).is_err());
+    }
 }

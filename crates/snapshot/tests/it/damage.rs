@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use segno_core::digest::Digest;
-use segno_snapshot::{Error, Restore, SnapshotStore};
+use segno_snapshot::{Error, Progress, Restore, SnapshotStore};
 
 use crate::fixture::{Fixture, assert_same, noise, tree_state};
 
@@ -211,6 +212,28 @@ fn damage_names_affected_files_only() {
 }
 
 #[test]
+fn verification_reports_what_it_has_read() {
+    let fixture = Fixture::new();
+    for number in 0..40 {
+        fixture.write(&format!("{number}"), noise(30_000, number));
+    }
+    let snapshot = fixture.capture().snapshot;
+    let reports = Mutex::new(Vec::new());
+    let report = |progress: Progress| {
+        assert_eq!(progress.of, 40);
+        reports
+            .lock()
+            .unwrap()
+            .push((progress.files, progress.bytes));
+    };
+    assert_eq!(fixture.store.verify(snapshot, &report).unwrap(), []);
+    let mut reports = reports.into_inner().unwrap();
+    reports.sort_unstable();
+    assert!(reports[0].0 > 0, "{reports:?}");
+    assert_eq!(reports.last(), Some(&(40, 40 * 30_000)));
+}
+
+#[test]
 fn foreign_folder_is_not_made_a_snapshot_store() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("thesis.txt"), "x").unwrap();
@@ -219,6 +242,47 @@ fn foreign_folder_is_not_made_a_snapshot_store() {
         Err(Error::NotASnapshotStore { .. })
     ));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn format_file_decides_whether_a_folder_is_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    SnapshotStore::open(root).unwrap();
+    let format = root.join("format");
+    let current = fs::read(&format).unwrap();
+    assert_eq!(current, b"segno vault 3\n");
+    for (content, expected) in [
+        (
+            "segno vault 4\n",
+            "its file `format` has an unknown version",
+        ),
+        ("segno\n", "its file `format` has unknown content"),
+        ("", "its file `format` has unknown content"),
+    ] {
+        fs::write(&format, content).unwrap();
+        match SnapshotStore::open(root) {
+            Err(Error::NotASnapshotStore { reason, .. }) => assert_eq!(reason, expected),
+            other => panic!("{content:?}: {other:?}"),
+        }
+    }
+    fs::remove_file(&format).unwrap();
+    fs::create_dir(&format).unwrap();
+    let unreadable = SnapshotStore::open(root);
+    let is_foreign = matches!(unreadable, Err(Error::NotASnapshotStore { .. }));
+    assert!(unreadable.is_err() && !is_foreign, "{unreadable:?}");
+    fs::remove_dir(&format).unwrap();
+    // A store without the file is not empty.
+    match SnapshotStore::open(root) {
+        Err(Error::NotASnapshotStore { reason, .. }) => {
+            assert_eq!(reason, "it is not empty and has no file `format`");
+        }
+        other => panic!("{other:?}"),
+    }
+    fs::write(&format, current).unwrap();
+    // Folders that a killed process did not make yet are made.
+    fs::remove_dir(root.join("heads")).unwrap();
+    assert_eq!(SnapshotStore::open(root).unwrap().snapshots().unwrap(), []);
 }
 
 #[test]

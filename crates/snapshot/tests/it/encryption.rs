@@ -129,6 +129,24 @@ fn gc_encrypts_older_plaintext_data() {
 }
 
 #[test]
+fn damaged_encrypted_manifest_is_named() {
+    let fixture = Fixture::sealed();
+    fill(&fixture);
+    let snapshot = fixture.capture().snapshot;
+    let path = fixture
+        .folder
+        .path()
+        .join(format!("store/manifests/{snapshot}"));
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let damage = fixture.store.verify(snapshot, &|_| {}).unwrap();
+    assert_eq!(damage.len(), 1);
+    assert_eq!(damage[0].object, format!("manifest {snapshot}"));
+}
+
+#[test]
 fn flipped_encrypted_bits_are_reported() {
     let fixture = Fixture::new();
     fixture.write(NAME, TEXT);

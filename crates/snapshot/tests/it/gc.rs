@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use segno_core::snapshot::Swept;
+use segno_core::snapshot::transfer::PartKind;
 use segno_core::time::Timestamp;
 use segno_snapshot::{Difference, Error, Request, SnapshotStore};
 
@@ -17,6 +18,16 @@ fn packs(fixture: &Fixture) -> usize {
     fs::read_dir(fixture.folder.path().join("store/packs"))
         .unwrap()
         .count()
+}
+
+/// The bytes of all packs and manifests.
+fn stored(fixture: &Fixture) -> u64 {
+    let length = |folder: &str| {
+        let folder = fs::read_dir(fixture.folder.path().join(folder)).unwrap();
+        let lengths = folder.map(|entry| entry.unwrap().metadata().unwrap().len());
+        lengths.sum::<u64>()
+    };
+    length("store/packs") + length("store/manifests")
 }
 
 fn gc(fixture: &Fixture, hour: i64) -> Swept {
@@ -38,10 +49,21 @@ fn gc_deletes_unreferenced_data_after_grace() {
     ));
     let thrown = gc(&fixture, 2);
     assert_eq!((thrown.waiting, thrown.deleted), (2, 0));
-    assert_eq!(gc(&fixture, 2).deleted, 0);
+    let early = Timestamp(3 * 3_600_000 - 1);
+    assert_eq!(
+        fixture.store.gc(early, HOUR).unwrap(),
+        Swept::default(),
+        "still in the grace period, and announced before"
+    );
     assert_eq!(packs(&fixture), 2);
+    let before = stored(&fixture);
     let deleted = gc(&fixture, 3);
-    assert_eq!(deleted.deleted, 2);
+    let expected = Swept {
+        deleted: 2,
+        freed: before - stored(&fixture),
+        ..Swept::default()
+    };
+    assert_eq!(deleted, expected);
     assert!(deleted.freed > 5000);
     assert_eq!(packs(&fixture), 1);
     assert_eq!(fixture.store.verify(second, &|_| {}).unwrap(), []);
@@ -75,6 +97,51 @@ fn backward_clock_deletes_nothing() {
     fixture.store.remove(first).unwrap();
     gc(&fixture, 100);
     assert_eq!(gc(&fixture, 1).deleted, 0);
+    let sweep = |hour: i64| {
+        let now = Timestamp(hour * 3_600_000);
+        fixture.store.gc(now, Duration::ZERO).unwrap().deleted
+    };
+    assert_eq!(sweep(99), 0, "without a grace period, too");
+    assert_eq!(sweep(100), 2);
+}
+
+#[test]
+fn pending_pack_is_removed_after_grace() {
+    let here = Fixture::new();
+    let mut content = noise(5000, 1);
+    here.write("a", &content);
+    here.capture();
+    content[100] ^= 1;
+    here.write("a", &content);
+    let snapshot = here.capture().snapshot;
+    let there = Fixture::new();
+    let received = |fixture: &Fixture| {
+        let names = fs::read_dir(fixture.folder.path().join("store/packs")).unwrap();
+        let mut paths = names.map(|entry| entry.unwrap().path());
+        paths.find(|path| path.extension().is_some())
+    };
+    // Of the two packs, only the one with a patch cannot be verified alone.
+    for (part, path) in &here.store.collect_parts(&[snapshot]).unwrap().parts {
+        if part.kind == PartKind::Pack {
+            let draft = there.store.new_draft().unwrap();
+            fs::copy(path, &draft.path).unwrap();
+            there.store.import_part(part, &draft).unwrap();
+        }
+    }
+    let pending = fs::File::open(received(&there).unwrap()).unwrap();
+    let arrived = Duration::from_hours(100);
+    pending
+        .set_modified(std::time::UNIX_EPOCH + arrived)
+        .unwrap();
+    for (now, grace, is_removed) in [
+        (arrived.saturating_sub(HOUR), Duration::ZERO, false),
+        (arrived + Duration::from_millis(3_599_999), HOUR, false),
+        (arrived + HOUR, HOUR, true),
+    ] {
+        let now = Timestamp(i64::try_from(now.as_millis()).unwrap());
+        there.store.gc(now, grace).unwrap();
+        assert_eq!(received(&there).is_none(), is_removed, "{now:?}");
+    }
 }
 
 #[test]
@@ -107,14 +174,24 @@ fn mostly_unreferenced_pack_is_rewritten() {
 fn many_small_packs_are_merged() {
     let fixture = Fixture::new();
     let mut taken = Vec::new();
-    for number in 0..70 {
+    fixture.write("not small", noise(1_100_000, 1));
+    taken.push(fixture.capture().snapshot);
+    let small = |number: u64| {
         fixture.write(&format!("{number}"), noise(300, number));
-        taken.push(fixture.capture().snapshot);
-    }
-    assert_eq!(packs(&fixture), 70);
-    assert_eq!(gc(&fixture, 1).compacted, 70);
-    gc(&fixture, 2);
-    assert_eq!(packs(&fixture), 1);
+        fixture.capture().snapshot
+    };
+    taken.extend((0..64).map(small));
+    assert_eq!(gc(&fixture, 1), Swept::default());
+    // A pack that goes anyway does not count: this one and its manifest.
+    fixture.store.remove(small(64)).unwrap();
+    let thrown = gc(&fixture, 1);
+    assert_eq!((thrown.waiting, thrown.compacted), (2, 0));
+    taken.push(small(65));
+    assert_eq!(packs(&fixture), 67);
+    let merged = gc(&fixture, 1);
+    assert_eq!((merged.waiting, merged.compacted), (65, 65));
+    assert_eq!(gc(&fixture, 2).deleted, 67);
+    assert_eq!(packs(&fixture), 2);
     for snapshot in taken {
         assert_eq!(fixture.store.verify(snapshot, &|_| {}).unwrap(), []);
     }
@@ -132,6 +209,8 @@ fn snapshots_outlive_their_parents() {
         fixture.write("changing", noise(100, 1000 + round));
         taken.push((fixture.capture().snapshot, round));
     }
+    let (newest, _) = *taken.last().unwrap();
+    assert_eq!(fixture.store.verify(newest, &|_| {}).unwrap(), []);
     for (snapshot, _) in taken.iter().filter(|(_, round)| round % 3 != 0) {
         fixture.store.remove(*snapshot).unwrap();
     }
@@ -146,6 +225,27 @@ fn snapshots_outlive_their_parents() {
                 .unwrap(),
             noise(100, 1000 + round)
         );
+    }
+}
+
+#[test]
+fn gc_leaves_manifests_as_they_are() {
+    for fixture in [Fixture::new(), Fixture::sealed()] {
+        for number in 0..40 {
+            fixture.write(&format!("{number}"), noise(100, number));
+        }
+        fixture.capture();
+        fixture.write("7", "edited");
+        fixture.capture();
+        let manifests = || {
+            let folder = fs::read_dir(fixture.folder.path().join("store/manifests")).unwrap();
+            let files = folder.map(|entry| fs::read(entry.unwrap().path()).unwrap());
+            files.collect::<std::collections::BTreeSet<_>>()
+        };
+        let before = manifests();
+        assert_eq!(gc(&fixture, 1), Swept::default());
+        assert_eq!(before.len(), 2);
+        assert!(manifests() == before, "a manifest was written again");
     }
 }
 
@@ -172,21 +272,45 @@ fn unreadable_manifest_blocks_gc() {
 }
 
 #[test]
+fn pack_that_became_unreadable_is_not_deleted() {
+    let fixture = Fixture::new();
+    for number in 1..3 {
+        fixture.write("a", noise(500, number));
+        let snapshot = fixture.capture().snapshot;
+        fixture.store.remove(snapshot).unwrap();
+    }
+    assert_eq!(gc(&fixture, 1).waiting, 4);
+    let folder = fs::read_dir(fixture.folder.path().join("store/packs")).unwrap();
+    let pack = folder.map(|entry| entry.unwrap().path()).next().unwrap();
+    let mut bytes = fs::read(&pack).unwrap();
+    let end = bytes.len() - 1;
+    bytes[end] ^= 1;
+    fs::write(&pack, bytes).unwrap();
+    assert_eq!(gc(&fixture, 2).deleted, 3);
+    assert!(pack.exists());
+}
+
+#[test]
 fn concurrent_capture_and_gc_lose_nothing() {
     let fixture = Fixture::new();
     let root = fixture.folder.path().to_owned();
     let stop = AtomicBool::new(false);
+    let swept = AtomicU64::new(0);
     let taken = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..2_u64)
             .map(|writer| {
-                let root = root.clone();
+                let (root, swept) = (root.clone(), &swept);
                 scope.spawn(move || {
                     // A store of its own, as another process would have.
                     let store = SnapshotStore::open(&root.join("store")).unwrap();
                     let work = root.join(format!("work-{writer}"));
                     fs::create_dir(&work).unwrap();
                     let mut taken = Vec::new();
-                    for round in 0..15_u64 {
+                    for round in 0..1000_u64 {
+                        // On a fast disk the writers could end before the store is free once.
+                        if round >= 15 && swept.load(Ordering::Relaxed) >= 3 {
+                            break;
+                        }
                         // Content that recurs, shared by both writers.
                         for file in 0..5 {
                             fs::write(
@@ -212,20 +336,20 @@ fn concurrent_capture_and_gc_lose_nothing() {
             .collect();
         let sweeper = scope.spawn(|| {
             let store = SnapshotStore::open(&root.join("store")).unwrap();
-            let (mut hour, mut swept) = (0, 0);
+            let mut hour = 0;
             while !stop.load(Ordering::Relaxed) {
                 hour += 2;
                 let result = store.gc(Timestamp(hour * 3_600_000), HOUR).unwrap();
-                swept += u64::from(!result.busy);
+                swept.fetch_add(u64::from(!result.busy), Ordering::Relaxed);
             }
-            swept
         });
         let taken: Vec<_> = writers
             .into_iter()
             .map(|writer| writer.join().unwrap())
             .collect();
         stop.store(true, Ordering::Relaxed);
-        assert!(sweeper.join().unwrap() > 0);
+        sweeper.join().unwrap();
+        assert!(swept.load(Ordering::Relaxed) >= 3);
         taken
     });
     gc(&fixture, 1_000_000);
@@ -364,6 +488,17 @@ fn recapture_refreshes_the_snapshot() {
         assert_eq!(fixture.store.unlist_except(&[], before).unwrap(), 0);
     }
     age();
-    let before = Timestamp(1_500_000_000_000);
-    assert_eq!(fixture.store.unlist_except(&[], before).unwrap(), 2);
+    let unlist = |kept: &[_], before: i64| {
+        let gone = fixture.store.unlist_except(kept, Timestamp(before));
+        (gone.unwrap(), fixture.store.snapshots().unwrap().len())
+    };
+    let listed = 1_000_000_000_000;
+    assert_eq!(unlist(&[], listed), (0, 2), "not before");
+    assert_eq!(unlist(&[snapshot, paper], listed + 1), (0, 2));
+    assert_eq!(unlist(&[snapshot], listed + 1), (1, 1));
+    assert_eq!(unlist(&[], listed + 1), (1, 0));
+    fixture.capture();
+    fixture.store.put_files(&attachments).unwrap();
+    age();
+    assert_eq!(unlist(&[], listed + 1), (2, 0));
 }

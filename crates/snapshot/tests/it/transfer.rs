@@ -101,6 +101,122 @@ fn damaged_transfer_parts_are_refused() {
 }
 
 #[test]
+fn damaged_encrypted_parts_are_refused() {
+    let here = Fixture::sealed();
+    // Long enough for blocks and table to be encrypted apart.
+    here.write("a", noise(300_000, 1));
+    let snapshot = here.capture().snapshot;
+    let load = here.store.collect_parts(&[snapshot]).unwrap();
+    let there = Fixture::sealed();
+    for (part, path) in &load.parts {
+        let good = fs::read(path).unwrap();
+        for place in (0..good.len()).step_by(1 + good.len() / 200) {
+            let mut bad = good.clone();
+            bad[place] ^= 1;
+            let refused = import_part(&there, part, &bad);
+            // A flipped bit in the name of the key makes it another key.
+            let is_refused = match &refused {
+                Err(Error::Damaged { .. }) => true,
+                Err(Error::CannotDecrypt { .. }) => place < 64,
+                _ => false,
+            };
+            assert!(is_refused, "{part} {place}: {refused:?}");
+        }
+        import_part(&there, part, &good).unwrap();
+    }
+    there.store.register_snapshots(&[snapshot]).unwrap();
+}
+
+#[test]
+fn patches_of_patches_are_received() {
+    for [here, there] in [
+        [Fixture::new(), Fixture::new()],
+        [Fixture::sealed(), Fixture::sealed()],
+    ] {
+        let mut content = noise(5000, 1);
+        here.write("a", &content);
+        let mut snapshot = here.capture().snapshot;
+        // In which order they are verified depends on their random names.
+        for place in [100, 200, 300, 400, 500, 600] {
+            content[place] ^= 1;
+            here.write("a", &content);
+            snapshot = here.capture().snapshot;
+        }
+        let load = here.store.collect_parts(&[snapshot]).unwrap();
+        let packs = load.parts.iter().map(|(part, _)| part);
+        let packs: Vec<u64> = packs
+            .filter(|part| part.kind == PartKind::Pack)
+            .map(|part| part.bytes)
+            .collect();
+        let patches = packs.iter().filter(|bytes| **bytes < 1000).count();
+        assert_eq!((packs.len(), patches), (7, 6));
+        for (part, path) in &load.parts {
+            import_part(&there, part, &fs::read(path).unwrap()).unwrap();
+        }
+        there.store.register_snapshots(&[snapshot]).unwrap();
+        there.restore(snapshot, &there.target());
+        assert_eq!(tree_state(&there.target()), tree_state(&here.work()));
+    }
+}
+
+#[test]
+fn damaged_patches_are_refused_when_their_base_is_here() {
+    let here = Fixture::new();
+    let mut content = noise(5000, 1);
+    here.write("a", &content);
+    here.capture();
+    content[100] ^= 1;
+    here.write("a", &content);
+    let snapshot = here.capture().snapshot;
+    let load = here.store.collect_parts(&[snapshot]).unwrap();
+    let read = |path: &std::path::Path| fs::read(path).unwrap();
+    let mut parts: Vec<_> = load.parts.iter().collect();
+    parts.sort_by_key(|(part, _)| std::cmp::Reverse((part.kind == PartKind::Pack, part.bytes)));
+    let (base, patch) = (parts[0], parts[1]);
+    assert!(base.0.bytes > 5000 && patch.0.bytes < 500);
+    let there = Fixture::new();
+    for (part, path) in load.parts.iter().filter(|it| *it != patch) {
+        import_part(&there, part, &read(path)).unwrap();
+    }
+    let missing = there.store.register_snapshots(&[snapshot]);
+    assert!(matches!(missing, Err(Error::Damaged { .. })), "{missing:?}");
+    let (part, path) = patch;
+    let packs = there.folder.path().join("store/packs");
+    let good = read(path);
+    let (mut refused, mut harmless) = (0, 0);
+    for place in 0..good.len() {
+        let mut bad = good.clone();
+        bad[place] ^= 1;
+        if let Err(error) = import_part(&there, part, &bad) {
+            assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
+            continue;
+        }
+        match there.store.register_snapshots(&[snapshot]) {
+            Err(Error::Damaged { object, reason }) => {
+                assert_eq!(object, format!("block 0 of pack {}", part.name));
+                let expected = "its patch does not produce the content of its digest";
+                assert_eq!(reason, expected);
+                refused += 1;
+            }
+            // A bit that zstd ignores.
+            Ok(()) => {
+                there.store.remove(snapshot).unwrap();
+                fs::remove_file(packs.join(part.name.to_string())).unwrap();
+                harmless += 1;
+            }
+            other => panic!("{place}: {other:?}"),
+        }
+        assert_eq!(fs::read_dir(&packs).unwrap().count(), 1, "it stays nowhere");
+        assert!(there.store.snapshots().unwrap().is_empty());
+    }
+    assert!(refused > 10 && harmless < 5, "{refused} and {harmless}");
+    import_part(&there, part, &good).unwrap();
+    there.store.register_snapshots(&[snapshot]).unwrap();
+    there.restore(snapshot, &there.target());
+    assert_eq!(tree_state(&there.target()), tree_state(&here.work()));
+}
+
+#[test]
 fn gc_waits_for_a_transfer() {
     let here = Fixture::new();
     here.write("a", "alpha");

@@ -17,6 +17,7 @@ use segno_core::store::{Error, LeaseUpdate, NewSession, TrashedSession};
 
 use super::names::Reservation;
 use super::owner_lock::Attempt;
+use super::read::Reader;
 use super::write::{self, Tx};
 use super::{Sqlite, trash_mark};
 use crate::ack_marker::{AckMarker, MarkerChange};
@@ -185,7 +186,9 @@ impl Sqlite {
             }
             Err(error) => return Err(error),
         }
-        let name = self.read(session, |reader| reader.summary()).ok();
+        let name = self
+            .read(session, |reader: &Reader<'_>| reader.summary())
+            .ok();
         let trashed = TrashedSession {
             session,
             name: name.map(|summary| summary.name),
@@ -220,7 +223,9 @@ impl Sqlite {
         let kept = trash_mark::read(&self.home, session).ok();
         let name = name.or(kept.and_then(|kept| kept.name));
         // A damaged session gets no name and stays damaged.
-        let readable = self.read(session, |reader| reader.summary()).ok();
+        let readable = self
+            .read(session, |reader: &Reader<'_>| reader.summary())
+            .ok();
         if let (Some(name), Some(summary)) = (name, readable) {
             self.reserve_name(&name, session)?;
             if summary.name != name {

@@ -231,7 +231,7 @@ impl Sqlite {
     }
 
     fn lease_now(&self, session: SessionId) -> Result<Lease, Error> {
-        let row = self.read(session, |reader| reader.lease_row())?;
+        let row = self.read(session, |reader: &Reader<'_>| reader.lease_row())?;
         Ok(row.lease(self.clock.now(), self.locks.state(session)))
     }
 
@@ -283,7 +283,7 @@ impl Sessions for Sqlite {
     }
 
     fn summary(&self, session: SessionId) -> Reply<'_, Summary> {
-        Box::pin(async move { self.read(session, |reader| reader.summary()) })
+        Box::pin(async move { self.read(session, |reader: &Reader<'_>| reader.summary()) })
     }
 
     fn find_named(&self, name: Name) -> Reply<'_, Option<SessionId>> {
@@ -449,7 +449,7 @@ impl Inbox for Sqlite {
     }
 
     fn pending(&self, session: SessionId) -> Reply<'_, Vec<(u64, InboxMessage)>> {
-        Box::pin(async move { self.read(session, |reader| reader.pending()) })
+        Box::pin(async move { self.read(session, |reader: &Reader<'_>| reader.pending()) })
     }
 }
 

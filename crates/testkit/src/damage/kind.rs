@@ -45,8 +45,9 @@ impl Damage {
     /// The file that is damaged.
     pub fn file(&self) -> PathBuf {
         match self {
-            Self::Flip { file, .. } | Self::Truncate { file, .. } => file.clone(),
-            Self::Gone(file)
+            Self::Flip { file, .. }
+            | Self::Truncate { file, .. }
+            | Self::Gone(file)
             | Self::Folder(file)
             | Self::Link(file)
             | Self::DeadLink(file)
