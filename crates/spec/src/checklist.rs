@@ -332,7 +332,7 @@ fn split_id(words: &str) -> (Option<&str>, &str) {
         {
             let id = id.trim_end_matches(':');
             if is_id(id) {
-                return (Some(id), title.trim_start_matches([':', ' ']));
+                return (Some(id), title.trim_start_matches(is_separator));
             }
         }
     }
@@ -341,10 +341,15 @@ fn split_id(words: &str) -> (Option<&str>, &str) {
         .or_else(|| Some((words.strip_suffix(':')?, "")))
     {
         Some((id, title)) if is_id(id) && id.contains(|sign: char| sign.is_ascii_digit()) => {
-            (Some(id), title.trim_start())
+            (Some(id), title.trim_start_matches(is_separator))
         }
         _ => (None, words),
     }
+}
+
+/// Whether this separates an id from a title.
+fn is_separator(sign: char) -> bool {
+    sign == ':' || sign.is_whitespace()
 }
 
 /// Whether this can be the id of a task: it becomes part of a step's path.

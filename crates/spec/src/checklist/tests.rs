@@ -108,6 +108,15 @@ fn unindented_code_block_stays_in_its_task() {
 }
 
 #[test]
+fn any_space_separates_an_id_from_its_title() {
+    for separator in [": ", "\u{a0}: ", ":\u{a0}", " \u{a0}:: "] {
+        let list = read(&format!("- [ ] `docs`{separator}Write")).unwrap();
+        assert_eq!((ids(&list), &*list.tasks[0].title), (vec!["docs"], "Write"));
+    }
+    assert!(read("- [ ] `docs`\u{a0}:").is_err());
+}
+
+#[test]
 fn generated_ids_do_not_repeat_given_ones() {
     let list = read("- [ ] a\n- [ ] T1: b\n- [ ] c\n- [ ] T4: d\n").unwrap();
     assert_eq!(ids(&list), ["T2", "T1", "T3", "T4"]);
