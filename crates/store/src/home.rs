@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use segno_core::id::SessionId;
 use segno_core::ports::{Access, Disk};
@@ -13,6 +14,9 @@ use segno_core::store::{DiskSpace, Error};
 /// The size of the reserve for a full disk: enough to store the longest answer that fits into a
 /// row, and how the run ended.
 const RESERVE: usize = 2 * 1024 * 1024;
+
+/// Numbers the drafts of this process.
+static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone)]
 pub struct Home {
@@ -151,14 +155,17 @@ impl Home {
         // Not zeros: a compressing file system would reserve nothing.
         let noise = |n: u32| n.wrapping_mul(0x9E37_79B1).to_le_bytes()[3];
         let noise: Vec<u8> = (0_u32..).map(noise).take(RESERVE).collect();
-        // A shorter file was left by a process that was killed while it wrote.
-        let _ = self.disk.remove(&self.reserve());
-        if self
+        // It appears complete: another process must not take a part of it for a full disk.
+        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+        let draft = format!("reserve.{}-{number}.draft", std::process::id());
+        let draft = self.root.join(draft);
+        let _ = self.disk.remove(&draft);
+        let created = self
             .disk
-            .create(&self.reserve(), &noise, Access::Private)
-            .is_err()
-        {
-            let _ = self.disk.remove(&self.reserve());
+            .create(&draft, &noise, Access::Private)
+            .and_then(|()| self.disk.rename(&draft, &self.reserve()));
+        if created.is_err() {
+            let _ = self.disk.remove(&draft);
         }
     }
 

@@ -74,7 +74,7 @@ fn session_findings(store: &Sqlite, session: SessionId, is_marked: bool) -> Vec<
                 lost: std::cell::Cell::default(),
             };
             findings.extend(caches(&reader));
-            // Rows that cannot be read are reported by whoever reads the journal.
+            // Reading the journal reports rows that cannot be read.
             if !is_marked {
                 let object = "its marker in heads/".to_owned();
                 findings.push(notice(

@@ -9,6 +9,7 @@
 //! - Destroying removes the ack marker, the folder and the mark, in this order.
 
 use std::io;
+use std::time::Duration;
 
 use segno_core::id::{Name, SessionId};
 use segno_core::lease::{Lease, OwnerLock};
@@ -22,6 +23,10 @@ use super::write::{self, Tx};
 use super::{Sqlite, trash_mark};
 use crate::ack_marker::{AckMarker, MarkerChange};
 use crate::home::io_error;
+
+/// How long to wait for another process that creates the same session.
+const MOST_WAIT: Duration = Duration::from_secs(5);
+const WAIT: Duration = Duration::from_millis(5);
 
 impl Sqlite {
     /// Reserves a name for a session. A name whose session does not use it is free.
@@ -72,13 +77,22 @@ impl Sqlite {
         let keeps_lease = new.batch.lease != LeaseUpdate::Release;
         let folder = home.session_folder(id);
         let failed = |error: io::Error| io_error(&folder, &error);
-        home.disk()
-            .create_folder(&folder, Access::Private)
-            .map_err(failed)?;
-        // What a killed process left of the same session is created anew.
-        if self.try_lock(id)? != Attempt::Locked {
-            return Err(Error::Exists(id));
+        // Two imports may create the same session. The second one waits, to know whether it exists.
+        let begun = self.clock.elapsed();
+        loop {
+            home.disk()
+                .create_folder(&folder, Access::Private)
+                .map_err(failed)?;
+            if self.try_lock(id)? == Attempt::Locked {
+                break;
+            }
+            let is_overdue = self.clock.elapsed().saturating_sub(begun) >= MOST_WAIT;
+            if is_overdue || !matches!(self.databases.get(id), Ok(None)) {
+                return Err(Error::Exists(id));
+            }
+            self.clock.sleep(WAIT).await;
         }
+        // What a killed process left of the same session is created anew.
         let exists = trash_mark::exists(home, id)
             || !matches!(self.databases.get(id), Ok(None))
             || matches!(self.ack_markers.read(id), AckMarker::Acknowledged(_));
@@ -130,6 +144,8 @@ impl Sqlite {
         let writer = self.databases.writer(id);
         let create = move |tx: &mut Tx<'_>| write::create(tx, &new, now);
         let (lease, _) = writer.write(MarkerChange::Write(head), create).await?;
+        // Whatever is wrong with it now, the session exists; its next use tells.
+        let _ = self.databases.adopt(id, writer);
         Ok(lease)
     }
 

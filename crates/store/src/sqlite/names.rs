@@ -4,7 +4,7 @@
 //! stopped process keeps no other from naming its session. A session's own database also has its
 //! name. A link is valid if its session exists, is not in the trash and has that name, or if someone
 //! holds the session's lock, because a session gets its name before it exists. Other links were left
-//! by processes that were killed; whoever wants the name replaces them.
+//! by processes that were killed; a process that wants the name replaces them.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};

@@ -131,6 +131,22 @@ impl SessionDbs {
         )
     }
 
+    /// Keeps the writer of a database that was just created, because its run continues to write.
+    pub(super) fn adopt(&self, session: SessionId, writer: Writer) -> Result<(), Error> {
+        let path = self.home.journal(session);
+        let metadata = std::fs::symlink_metadata(&path).map_err(|error| io_error(&path, &error))?;
+        let reader = connection::open_reader(&path, connection::BUSY_TIMEOUT)?;
+        if let Some(reader) = reader {
+            let database = Arc::new(SessionDb {
+                file: FileId::of(&metadata),
+                reader: Mutex::new(reader),
+                writer,
+            });
+            self.open().insert(session, database);
+        }
+        Ok(())
+    }
+
     pub(super) fn close(&self, session: SessionId) {
         self.open().databases.remove(&session);
     }

@@ -9,17 +9,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Head, Run};
 use segno_core::lease::OwnerLock;
-use segno_core::ports::{Access, Disk};
+use segno_core::ports::{Access, Boxed, Clock, Disk};
 use segno_core::session::Status;
 use segno_core::store::{
     Error, Examine, Filter, Journal, LeaseUpdate, Leases, Sessions, Summary, Trash,
 };
+use segno_core::time::Timestamp;
 use segno_store::{Home, LocalDisk, Sqlite};
 use segno_testkit::clock::ManualClock;
 use segno_testkit::journal::{
@@ -214,6 +216,53 @@ fn one_of_many_processes_gets_a_name() {
         }
     });
     assert_eq!(created.into_inner(), 1);
+}
+
+/// The clock of this machine, for tests in which threads wait for each other.
+struct RealClock(Instant);
+
+impl Clock for RealClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> Boxed<'_, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+#[test]
+fn concurrent_creations_of_a_session_make_one() {
+    for _ in 0..20 {
+        let folder = TempDir::new().unwrap();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk));
+                    let clock = Arc::new(RealClock(Instant::now()));
+                    let store = Sqlite::open(home.unwrap(), clock).unwrap();
+                    let mut journal = JournalBuilder::new(1);
+                    let mut new = journal.create("one");
+                    new.batch.lease = LeaseUpdate::Release;
+                    start.wait();
+                    let mut runtime = tokio::runtime::Builder::new_current_thread();
+                    runtime.enable_time().build().unwrap().block_on(async {
+                        if let Err(error) = store.create(new).await {
+                            assert_eq!(error, Error::Exists(journal.session));
+                        }
+                        // It exists for those that lost the race, too.
+                        let found = store.summary(journal.session).await.unwrap();
+                        assert_eq!(found.head, journal.head);
+                    });
+                });
+            }
+        });
+    }
 }
 
 #[tokio::test]
