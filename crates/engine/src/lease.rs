@@ -28,8 +28,8 @@ const INBOX_POLL: Duration = Duration::from_millis(100);
 
 /// How long to wait for a process that holds the lock of a session for a moment only: to acquire
 /// the lease, or to look at it.
-const BRIEF: Duration = Duration::from_secs(2);
-const BRIEF_POLL: Duration = Duration::from_millis(5);
+const MOST_WAIT: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(5);
 
 /// Why the lease of a session cannot be acquired.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ pub async fn acquire(env: &Env, summary: &Summary) -> Result<Lease, Error> {
                 end(env, summary, owner)?;
             }
             (LeaseDecision::Held | LeaseDecision::HeldByStopped, Some(_))
-                if !is_brief(env, &seen) =>
+                if !is_changing_hands(env, &seen) =>
             {
                 return Err(held_error(summary, &seen, decision));
             }
@@ -115,16 +115,16 @@ pub async fn acquire(env: &Env, summary: &Summary) -> Result<Lease, Error> {
                 }
             }
         }
-        if env.clock.elapsed().saturating_sub(begun) >= BRIEF {
+        if env.clock.elapsed().saturating_sub(begun) >= MOST_WAIT {
             return Err(StoreError::LeaseChanged(summary.id).into());
         }
-        env.clock.sleep(BRIEF_POLL).await;
+        env.clock.sleep(POLL).await;
     }
 }
 
 /// Whether the lock is held although the recorded owner is gone: by a process that is acquiring the
 /// lease right now.
-fn is_brief(env: &Env, lease: &Lease) -> bool {
+fn is_changing_hands(env: &Env, lease: &Lease) -> bool {
     let owner = lease.owner.as_ref();
     owner.is_some_and(|owner| env.processes.liveness(owner) == Liveness::Gone)
 }

@@ -132,7 +132,8 @@ fn full_disk_loses_no_stored_checkpoint() {
     // Some free space, but not enough for a whole restore.
     trials.push("restore/full:256".parse().unwrap());
     let tally = survive(&trials);
-    assert!(tally.count("full disks") >= 8, "{tally}");
+    // Pruning and its undo need no space.
+    assert!(tally.count("full disks") >= 7, "{tally}");
 }
 
 #[test]

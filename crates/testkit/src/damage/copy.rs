@@ -91,7 +91,7 @@ pub(super) fn read_home(root: &Path) -> (BTreeMap<PathBuf, Vec<u8>>, BTreeMap<Pa
     (read_all(root, Path::new("")), links.collect())
 }
 
-/// The files below a folder; links are left out.
+/// The files below a folder, without links.
 pub(super) fn read_all(root: &Path, below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(root.join(below)).unwrap() {
