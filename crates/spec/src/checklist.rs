@@ -200,7 +200,8 @@ impl Draft {
             indent: line.indent,
             done,
             id: id.map(str::to_owned),
-            title: title.trim().to_owned(),
+            // A title cannot begin with what separates it from an id.
+            title: title.trim_start_matches(is_separator).trim_end().to_owned(),
             after,
             below: Vec::new(),
         }
@@ -332,7 +333,7 @@ fn split_id(words: &str) -> (Option<&str>, &str) {
         {
             let id = id.trim_end_matches(':');
             if is_id(id) {
-                return (Some(id), title.trim_start_matches(is_separator));
+                return (Some(id), title);
             }
         }
     }
@@ -341,7 +342,7 @@ fn split_id(words: &str) -> (Option<&str>, &str) {
         .or_else(|| Some((words.strip_suffix(':')?, "")))
     {
         Some((id, title)) if is_id(id) && id.contains(|sign: char| sign.is_ascii_digit()) => {
-            (Some(id), title.trim_start_matches(is_separator))
+            (Some(id), title)
         }
         _ => (None, words),
     }
