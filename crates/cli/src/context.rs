@@ -127,6 +127,13 @@ impl Context {
                         home.root().display()
                     ));
                 }
+                if home.has_shared_database() {
+                    stderr_line(&format!(
+                        "note: moving the sessions of {} to the format of this version; the old database stays in {}",
+                        home.root().display(),
+                        home.backups().display()
+                    ));
+                }
                 keyring = Arc::new(Keyring::new(config.key_file.clone()));
                 let key = Arc::clone(&keyring);
                 let find_key = move || key.cipher().map_err(|error| snapshot::Error::of(&error));

@@ -113,6 +113,11 @@ impl Home {
         self.root.join("segno.db")
     }
 
+    /// Whether the home has sessions of version 0.1.0, which are migrated when the store is opened.
+    pub fn has_shared_database(&self) -> bool {
+        fs::symlink_metadata(self.shared_database()).is_ok()
+    }
+
     /// Long values, by content.
     pub fn blobs(&self) -> PathBuf {
         self.root.join("blobs")

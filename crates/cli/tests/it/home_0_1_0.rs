@@ -1,5 +1,5 @@
-//! A home that version 0.1.0 wrote opens with this version. Journal events, markers, checkpoints and
-//! snapshots keep their bytes, so nothing has to be migrated and nothing is lost.
+//! A home that version 0.1.0 wrote opens with this version: its sessions are moved out of their one
+//! database. Journal events, markers, checkpoints and snapshots keep their bytes; nothing is lost.
 //!
 //! `fixtures/home-0.1.0.tar.zst` holds the home and the workspace `/srv/demo` of six sessions:
 //! completed (`decision`, `mail`), waiting for a human (`release-notes`), killed in its second step
@@ -37,7 +37,13 @@ fn unpacked() -> Sandbox {
 #[test]
 fn every_session_verifies_and_keeps_its_status() {
     let sandbox = unpacked();
-    sandbox.segno(&["doctor"]).expect_success();
+    let first = sandbox.segno(&["doctor"]).expect_success();
+    assert!(
+        first.stderr.contains("note: moving the sessions of "),
+        "{first:?}"
+    );
+    let second = sandbox.segno(&["doctor"]).expect_success();
+    assert_eq!(second.stderr, "");
     let listed = sandbox
         .segno(&["sessions", "list", "--all", "--json"])
         .expect_success()

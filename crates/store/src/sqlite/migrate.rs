@@ -54,14 +54,9 @@ const TABLES: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Whether the home has sessions of version 0.1.0.
-pub(super) fn is_needed(home: &Home) -> bool {
-    std::fs::symlink_metadata(home.shared_database()).is_ok()
-}
-
 pub(super) fn run(home: &Home) -> Result<(), Error> {
     let path = home.shared_database();
-    if !is_needed(home) {
+    if !home.has_shared_database() {
         return Ok(());
     }
     let _lock = lock(home)?;
