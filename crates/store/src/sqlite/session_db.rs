@@ -18,7 +18,7 @@ use crate::ack_marker::AckMarkers;
 use crate::home::{Home, io_error};
 
 /// How many databases stay open that nobody uses at the moment (P10).
-const MAX_IDLE: usize = 32;
+pub(super) const MAX_IDLE: usize = 32;
 
 /// One session's database.
 pub(super) struct SessionDb {
@@ -115,10 +115,24 @@ impl SessionDbs {
             return Ok(Some(database));
         }
         open.insert(session, Arc::clone(&database));
+        drop(open);
+        self.close_idle();
+        Ok(Some(database))
+    }
+
+    /// Closes databases that nobody uses, beyond the number that may stay open (P10).
+    fn close_idle(&self) {
+        let mut open = self.open();
         let closed = open.take_idle(|session| self.locks.is_held(session));
+        // Not while the table is locked: closing a database takes time.
         drop(open);
         drop(closed);
-        Ok(Some(database))
+    }
+
+    /// How many databases are open.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.open().databases.len()
     }
 
     /// A writer of its own, for a database that is being created.
@@ -143,6 +157,7 @@ impl SessionDbs {
                 writer,
             });
             self.open().insert(session, database);
+            self.close_idle();
         }
         Ok(())
     }

@@ -7,14 +7,14 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use rusqlite::Connection;
 use segno_core::ports::Boxed;
-use segno_core::store::{DiskSpace, Journal, Sessions};
+use segno_core::store::{DiskSpace, Journal, LeaseUpdate, Sessions};
 use segno_core::time::Timestamp;
 use segno_testkit::clock::ManualClock;
 use segno_testkit::journal::{JournalBuilder, step_finished, step_started};
 use tempfile::TempDir;
 
 use super::*;
-use crate::sqlite::session_db::SessionDb;
+use crate::sqlite::session_db::{MAX_IDLE, SessionDb};
 use crate::{LocalDisk, Sqlite};
 
 type Written<'a> = Pin<Box<dyn Future<Output = Answer<()>> + Send + 'a>>;
@@ -452,4 +452,18 @@ fn threads_share_one_store() {
         }
     });
     assert_eq!(fixture.queued(), 0);
+}
+
+#[test]
+fn few_databases_stay_open() {
+    let fixture = Fixture::new();
+    for number in 1..=100 {
+        let mut journal = JournalBuilder::new(number);
+        let mut new = journal.create(&format!("session-{number}"));
+        new.batch.lease = LeaseUpdate::Release;
+        block_on(fixture.store.create(new)).unwrap();
+        let open = fixture.store.databases.count();
+        // The fixture uses one, and has a run of its own.
+        assert!(open <= MAX_IDLE + 2, "{open}");
+    }
 }
