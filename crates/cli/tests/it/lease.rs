@@ -176,6 +176,30 @@ fn wrong_clock_takes_nothing_over() {
     assert_eq!(sandbox.calls(), ["steps/0", "steps/1", "steps/2"]);
 }
 
+/// Some network and FUSE file systems refuse every lock with an error.
+#[test]
+fn run_works_where_files_cannot_be_locked() {
+    let sandbox = sandbox();
+    sandbox.scripted_chain(2, 0);
+    let unlocked = |words: &[&str]| {
+        let mut traced = std::process::Command::new("strace");
+        sandbox.set_env(&mut traced);
+        traced.args(["-f", "-q", "-o", "/dev/null", "-e", "trace=flock"]);
+        traced.args(["-e", "inject=flock:error=ENOLCK"]);
+        run_to_end({
+            traced.arg(sandbox.binary()).args(words);
+            traced
+        })
+    };
+    unlocked(&["run", "chain.yaml", "--name", "one"]).expect_success();
+    unlocked(&["run", "chain.yaml", "--name", "two", "--out", "two"]).expect_success();
+    assert_eq!(sandbox.calls().len(), 4);
+    unlocked(&["sessions", "delete", "one"]).expect_success();
+    let listed = sandbox.segno(&["sessions", "list", "--json"]).json();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0]["name"], "two");
+}
+
 /// Where two owners do not see each other's lock (another machine), only the run number separates
 /// them.
 #[test]

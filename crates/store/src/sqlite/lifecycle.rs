@@ -17,10 +17,10 @@ use segno_core::ports::Access;
 use segno_core::store::{Error, LeaseUpdate, NewSession, TrashedSession};
 
 use super::names::Reservation;
-use super::owner_lock::Attempt;
+use super::owner_lock::{Attempt, LockGuard};
 use super::read::Reader;
 use super::write::{self, Tx};
-use super::{Sqlite, trash_mark};
+use super::{LIST_PATIENCE, Sqlite, trash_mark};
 use crate::ack_marker::{AckMarker, MarkerChange};
 use crate::home::io_error;
 
@@ -64,7 +64,11 @@ impl Sqlite {
         if trash_mark::exists(&self.home, session) {
             return false;
         }
-        match self.read_once(session) {
+        // A command that looks a name up reads the session next, so its database stays open.
+        let summary = self
+            .database_within(session, LIST_PATIENCE)
+            .and_then(|database| self.query(session, &database.reader(), |it| it.summary()));
+        match summary {
             Ok(summary) => summary.name == *name,
             Err(Error::NoSession(_)) => self.locks.state(session) != OwnerLock::Free,
             // Damage does not free a name.
@@ -79,25 +83,24 @@ impl Sqlite {
         let failed = |error: io::Error| io_error(&folder, &error);
         // Two imports may create the same session. The second one waits, to know whether it exists.
         let begun = self.clock.elapsed();
-        loop {
+        let guard = loop {
             home.disk()
                 .create_folder(&folder, Access::Private)
                 .map_err(failed)?;
-            if self.try_lock(id)? == Attempt::Locked {
-                break;
+            if let Attempt::Locked(guard) = self.try_lock(id)? {
+                break guard;
             }
             let is_overdue = self.clock.elapsed().saturating_sub(begun) >= MOST_WAIT;
             if is_overdue || !matches!(self.databases.get(id), Ok(None)) {
                 return Err(Error::Exists(id));
             }
             self.clock.sleep(WAIT).await;
-        }
+        };
         // What a killed process left of the same session is created anew.
         let exists = trash_mark::exists(home, id)
             || !matches!(self.databases.get(id), Ok(None))
             || matches!(self.ack_markers.read(id), AckMarker::Acknowledged(_));
         if exists {
-            self.locks.unlock(id);
             return Err(Error::Exists(id));
         }
         let name = new.name.clone();
@@ -108,9 +111,7 @@ impl Sqlite {
         match created {
             Ok(lease) => {
                 if keeps_lease {
-                    self.locks.assign(id, run);
-                } else {
-                    self.locks.unlock(id);
+                    guard.keep(run);
                 }
                 Ok(lease)
             }
@@ -120,7 +121,6 @@ impl Sqlite {
                     let _ = self.names.release(&name, id);
                     let _ = self.remove_folder(id);
                 }
-                self.locks.unlock(id);
                 Err(error)
             }
         }
@@ -182,12 +182,22 @@ impl Sqlite {
         let folder = self.home.session_folder(session);
         let made = self.home.disk().create_folder(&folder, Access::Private);
         made.map_err(|error| io_error(&folder, &error))?;
-        if self.try_lock(session)? == Attempt::Busy {
-            return Err(Error::LeaseChanged(session));
+        let guard = self.lock_from_others(session)?;
+        self.discard_locked(session, seen).await?;
+        if guard.is_none() {
+            // The run of this process that held the lock is fenced now.
+            self.locks.unlock(session);
         }
-        let moved = self.discard_locked(session, seen).await;
-        self.locks.unlock(session);
-        moved
+        Ok(())
+    }
+
+    /// Locks a session that no other process holds. A run of this process keeps its lock.
+    fn lock_from_others(&self, session: SessionId) -> Result<Option<LockGuard<'_>>, Error> {
+        match self.try_lock(session)? {
+            Attempt::Locked(guard) => Ok(Some(guard)),
+            Attempt::AlreadyHeld => Ok(None),
+            Attempt::Busy => Err(Error::LeaseChanged(session)),
+        }
     }
 
     async fn discard_locked(&self, session: SessionId, seen: Option<Lease>) -> Result<(), Error> {
@@ -227,12 +237,8 @@ impl Sqlite {
         if !trash_mark::exists(&self.home, session) {
             return Err(Error::NoSession(session));
         }
-        if self.try_lock(session)? == Attempt::Busy {
-            return Err(Error::LeaseChanged(session));
-        }
-        let restored = self.restore_locked(session, name).await;
-        self.locks.unlock(session);
-        restored
+        let _guard = self.lock_from_others(session)?;
+        self.restore_locked(session, name).await
     }
 
     async fn restore_locked(&self, session: SessionId, name: Option<Name>) -> Result<(), Error> {
@@ -259,22 +265,18 @@ impl Sqlite {
         }
         let folder = self.home.session_folder(session);
         let failed = |error: io::Error| io_error(&folder, &error);
-        if std::fs::symlink_metadata(&folder).is_ok() && self.try_lock(session)? == Attempt::Busy {
-            return Err(Error::LeaseChanged(session));
-        }
+        let has_folder = std::fs::symlink_metadata(&folder).is_ok();
+        let _guard = has_folder
+            .then(|| self.lock_from_others(session))
+            .transpose()?;
         // P8: checked while nobody can restore the session.
-        let destroy = || {
-            if !trash_mark::exists(&self.home, session) {
-                return Err(Error::NoSession(session));
-            }
-            // The marker is removed first: a marker without its session would mean that the session
-            // was lost. The mark is removed last: until then, destroying can be repeated.
-            self.ack_markers.remove(session).map_err(failed)?;
-            self.remove_folder(session).map_err(failed)?;
-            trash_mark::remove(&self.home, session).map_err(failed)
-        };
-        let destroyed = destroy();
-        self.locks.unlock(session);
-        destroyed
+        if !trash_mark::exists(&self.home, session) {
+            return Err(Error::NoSession(session));
+        }
+        // The marker is removed first: a marker without its session would mean that the session was
+        // lost. The mark is removed last: until then, destroying can be repeated.
+        self.ack_markers.remove(session).map_err(failed)?;
+        self.remove_folder(session).map_err(failed)?;
+        trash_mark::remove(&self.home, session).map_err(failed)
     }
 }

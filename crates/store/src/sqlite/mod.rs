@@ -31,6 +31,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
@@ -52,6 +53,7 @@ use crate::blobs::BlobFolder;
 use crate::checkpoint_files::CheckpointFiles;
 use crate::home::{Home, io_error};
 use commit::Answer;
+use connection::BUSY_TIMEOUT;
 use index::Index;
 use names::Names;
 use owner_lock::{Attempt, OwnerLocks};
@@ -136,7 +138,16 @@ impl Sqlite {
 
     /// Opens a session's database.
     fn database(&self, session: SessionId) -> Result<Arc<SessionDb>, Error> {
-        let opened = self.with_room(|| self.databases.get(session))?;
+        self.database_within(session, BUSY_TIMEOUT)
+    }
+
+    /// Opens a session's database; waits at most this long for a process that recovers it.
+    fn database_within(
+        &self,
+        session: SessionId,
+        patience: Duration,
+    ) -> Result<Arc<SessionDb>, Error> {
+        let opened = self.with_room(|| self.databases.get_within(session, patience))?;
         opened.ok_or_else(|| self.missing(session))
     }
 
@@ -179,10 +190,29 @@ impl Sqlite {
         query: impl FnOnce(&Reader<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let database = self.database(session)?;
-        let connection = database.reader();
+        self.query(session, &database.reader(), query)
+    }
+
+    /// Reads a session's summary for a list, without keeping its database open.
+    fn read_once(&self, session: SessionId) -> Result<Summary, Error> {
+        let path = self.home.journal(session);
+        if std::fs::symlink_metadata(&path).is_err() {
+            return Err(self.missing(session));
+        }
+        let connection = self.with_room(|| connection::open_reader(&path, LIST_PATIENCE))?;
+        let connection = connection.ok_or_else(|| self.missing(session))?;
+        self.query(session, &connection, |reader| reader.summary())
+    }
+
+    fn query<T>(
+        &self,
+        session: SessionId,
+        connection: &Connection,
+        query: impl FnOnce(&Reader<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let reader = Reader {
             session,
-            connection: &connection,
+            connection,
             ack_markers: &self.ack_markers,
             lost: Cell::new(false),
         };
@@ -191,27 +221,6 @@ impl Sqlite {
             self.save_log(session);
         }
         answer
-    }
-
-    /// Reads a session without keeping its database open.
-    fn read_once(&self, session: SessionId) -> Result<Summary, Error> {
-        let path = self.home.journal(session);
-        if std::fs::symlink_metadata(&path).is_err() {
-            return Err(self.missing(session));
-        }
-        let connection = self.with_room(|| connection::open_reader(&path, LIST_PATIENCE))?;
-        let connection = connection.ok_or_else(|| self.missing(session))?;
-        let reader = Reader {
-            session,
-            connection: &connection,
-            ack_markers: &self.ack_markers,
-            lost: Cell::new(false),
-        };
-        let summary = reader.summary();
-        if reader.lost.get() {
-            self.save_log(session);
-        }
-        summary
     }
 
     fn list_now(&self, filter: &Filter) -> Vec<Result<Summary, Error>> {
@@ -248,7 +257,7 @@ impl Sqlite {
         }
     }
 
-    fn try_lock(&self, session: SessionId) -> Result<Attempt, Error> {
+    fn try_lock(&self, session: SessionId) -> Result<Attempt<'_>, Error> {
         self.locks.try_lock(session).map_err(|error| {
             if error.kind() == io::ErrorKind::NotFound {
                 self.missing(session)
@@ -392,10 +401,11 @@ impl Leases for Sqlite {
     fn acquire(&self, seen: Lease, owner: Owner, ttl: Duration) -> Reply<'_, Lease> {
         Box::pin(async move {
             let (now, session) = (self.clock.now(), seen.session);
-            let attempt = self.try_lock(session)?;
-            if attempt == Attempt::Busy {
-                return Err(Error::LeaseChanged(session));
-            }
+            let guard = match self.try_lock(session)? {
+                Attempt::Locked(guard) => Some(guard),
+                Attempt::AlreadyHeld => None,
+                Attempt::Busy => return Err(Error::LeaseChanged(session)),
+            };
             let acquire = move |tx: &mut Tx<'_>| write::acquire(tx, &seen, &owner, now, ttl);
             // Checked while nobody else can move the session to the trash.
             let granted = if trash_mark::exists(&self.home, session) {
@@ -404,12 +414,12 @@ impl Leases for Sqlite {
                 self.write(session, MarkerChange::Unchanged, acquire).await
             };
             point(Point::LeaseAfterAcquire);
-            match &granted {
-                Ok((lease, _)) => self.locks.assign(session, lease.run),
-                Err(_) if attempt == Attempt::Locked => self.locks.unlock(session),
-                Err(_) => {}
+            let (lease, _) = granted?;
+            match guard {
+                Some(guard) => guard.keep(lease.run),
+                None => self.locks.assign(session, lease.run),
             }
-            granted.map(|(lease, _)| lease)
+            Ok(lease)
         })
     }
 

@@ -35,14 +35,38 @@ struct HeldLock {
 }
 
 /// What an attempt to lock a session did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attempt {
-    /// This store holds the lock now.
-    Locked,
-    /// This store held the lock already.
+pub(super) enum Attempt<'a> {
+    /// This store holds the lock now, until the guard is dropped.
+    Locked(LockGuard<'a>),
+    /// A run of this store holds the lock already.
     AlreadyHeld,
-    /// Another process, or another store of this process, holds it.
+    /// Another process, another store of this process, or another operation of this store holds
+    /// it.
     Busy,
+}
+
+/// Holds the lock of a session during one operation. Dropping it unlocks the session, also when the
+/// operation's future is dropped before its end.
+pub(super) struct LockGuard<'a> {
+    locks: &'a OwnerLocks,
+    session: SessionId,
+    is_kept: bool,
+}
+
+impl LockGuard<'_> {
+    /// Keeps the lock for a run that this process continues with.
+    pub(super) fn keep(mut self, run: Run) {
+        self.locks.assign(self.session, run);
+        self.is_kept = true;
+    }
+}
+
+impl Drop for LockGuard<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.locks.unlock(self.session);
+        }
+    }
 }
 
 impl OwnerLocks {
@@ -63,10 +87,15 @@ impl OwnerLocks {
     }
 
     /// Tries to lock a session whose folder exists. Does not wait.
-    pub(super) fn try_lock(&self, session: SessionId) -> io::Result<Attempt> {
+    ///
+    /// A file system without locks refuses every attempt with an error. The session is used without
+    /// one there: the lease's expiry and the run number remain.
+    pub(super) fn try_lock(&self, session: SessionId) -> io::Result<Attempt<'_>> {
         let mut held = self.held();
-        if held.contains_key(&session) {
-            return Ok(Attempt::AlreadyHeld);
+        match held.get(&session) {
+            Some(HeldLock { run: Some(_), .. }) => return Ok(Attempt::AlreadyHeld),
+            Some(HeldLock { run: None, .. }) => return Ok(Attempt::Busy),
+            None => {}
         }
         let path = self.path(session);
         let file = OpenOptions::new()
@@ -77,19 +106,24 @@ impl OwnerLocks {
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(&path)?;
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Ok(Attempt::Busy),
-            Err(TryLockError::Error(error)) => Err(error),
-            // The session may have been destroyed, and its lock file replaced, in between.
-            Ok(()) if !is_same_file(&file, &path) => Ok(Attempt::Busy),
-            Ok(()) => {
-                let lock = HeldLock {
-                    _file: file,
-                    run: None,
-                };
-                held.insert(session, lock);
-                Ok(Attempt::Locked)
-            }
+            Err(TryLockError::WouldBlock) => return Ok(Attempt::Busy),
+            Err(TryLockError::Error(error)) if !is_unsupported(&error) => return Err(error),
+            Ok(()) | Err(TryLockError::Error(_)) => {}
         }
+        // The session may have been destroyed, and its lock file replaced, in between.
+        if !is_same_file(&file, &path) {
+            return Ok(Attempt::Busy);
+        }
+        let lock = HeldLock {
+            _file: file,
+            run: None,
+        };
+        held.insert(session, lock);
+        Ok(Attempt::Locked(LockGuard {
+            locks: self,
+            session,
+            is_kept: false,
+        }))
     }
 
     /// Whether this store holds the lock.
@@ -139,6 +173,15 @@ impl OwnerLocks {
             },
         }
     }
+}
+
+/// Whether an error of a lock says that the file system has none.
+fn is_unsupported(error: &io::Error) -> bool {
+    let number = rustix::io::Errno::from_io_error(error);
+    matches!(
+        number,
+        Some(rustix::io::Errno::NOLCK | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP)
+    )
 }
 
 fn is_same_file(file: &File, path: &Path) -> bool {

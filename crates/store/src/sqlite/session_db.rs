@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use segno_core::id::SessionId;
 use segno_core::ports::Clock;
 use segno_core::store::Error;
 
-use super::connection;
+use super::connection::{self, BUSY_TIMEOUT};
 use super::owner_lock::OwnerLocks;
 use super::writer::Writer;
 use crate::ack_marker::AckMarkers;
@@ -88,6 +89,15 @@ impl SessionDbs {
 
     /// Opens a session's database. `None` if there is none, or if its creation is not committed.
     pub(super) fn get(&self, session: SessionId) -> Result<Option<Arc<SessionDb>>, Error> {
+        self.get_within(session, BUSY_TIMEOUT)
+    }
+
+    /// Like [`SessionDbs::get`], and waits at most this long for a process that recovers the database.
+    pub(super) fn get_within(
+        &self,
+        session: SessionId,
+        patience: Duration,
+    ) -> Result<Option<Arc<SessionDb>>, Error> {
         let path = self.home.journal(session);
         let metadata = match std::fs::symlink_metadata(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -101,9 +111,12 @@ impl SessionDbs {
             return Ok(Some(database));
         }
         // Not while the table is locked: opening one database must not delay the others.
-        let Some(reader) = connection::open_reader(&path, connection::BUSY_TIMEOUT)? else {
+        let Some(reader) = connection::open_reader(&path, patience)? else {
             return Ok(None);
         };
+        reader
+            .busy_timeout(BUSY_TIMEOUT)
+            .map_err(|error| connection::database_error(&path, &error))?;
         let database = Arc::new(SessionDb {
             file,
             reader: Mutex::new(reader),
@@ -149,7 +162,7 @@ impl SessionDbs {
     pub(super) fn adopt(&self, session: SessionId, writer: Writer) -> Result<(), Error> {
         let path = self.home.journal(session);
         let metadata = std::fs::symlink_metadata(&path).map_err(|error| io_error(&path, &error))?;
-        let reader = connection::open_reader(&path, connection::BUSY_TIMEOUT)?;
+        let reader = connection::open_reader(&path, BUSY_TIMEOUT)?;
         if let Some(reader) = reader {
             let database = Arc::new(SessionDb {
                 file: FileId::of(&metadata),

@@ -331,6 +331,44 @@ mod owner_lock {
         other.acquire(seen, owner(8), TTL).await.unwrap();
     }
 
+    /// A server drops the future of a request whose client is gone.
+    #[tokio::test]
+    async fn dropped_acquire_unlocks_its_session() {
+        let (store, folder) = fresh(Arc::default());
+        let mut journal = create(&store, 1, "one").await;
+        end(&store, &mut journal, Status::Paused).await;
+        let seen = store.lease(journal.session).await.unwrap();
+        let blocker = Connection::open(store.home().journal(journal.session)).unwrap();
+        blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut acquiring = store.acquire(seen, owner(8), TTL);
+        tokio::select! {
+            biased;
+            granted = &mut acquiring => panic!("nobody else can write: {granted:?}"),
+            () = std::future::ready(()) => {}
+        }
+        let other = open(&folder, Arc::default());
+        let during = other.lease(journal.session).await.unwrap();
+        drop(acquiring);
+        let after = other.lease(journal.session).await.unwrap();
+        assert_eq!(
+            (during.lock, after.lock),
+            (OwnerLock::Held, OwnerLock::Free)
+        );
+    }
+
+    #[tokio::test]
+    async fn refused_discard_leaves_a_run_its_lock() {
+        let (store, folder) = fresh(Arc::default());
+        let journal = create(&store, 1, "one").await;
+        let mut stale = store.lease(journal.session).await.unwrap();
+        stale.run = Run(9);
+        let refused = store.discard(journal.session, Some(stale)).await;
+        assert_eq!(refused, Err(Error::LeaseChanged(journal.session)));
+        let other = open(&folder, Arc::default());
+        let seen = other.lease(journal.session).await.unwrap();
+        assert_eq!(seen.lock, OwnerLock::Held);
+    }
+
     #[tokio::test]
     async fn session_created_without_a_run_is_free() {
         let (store, folder) = fresh(Arc::default());
