@@ -63,7 +63,10 @@ impl SnapshotStore {
         };
         let made = files::make_folder(root).map_err(|error| Error::at(root, error));
         made.and_then(|()| store.check_format())?;
-        store.prepare().map_err(|error| Error::at(root, error))?;
+        match store.prepare() {
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
+            prepared => prepared.map_err(|error| Error::at(root, error))?,
+        }
         store.own = OwnFolders::find(root);
         Ok(store)
     }
@@ -95,8 +98,11 @@ impl SnapshotStore {
                 let is_draft =
                     |name: &std::ffi::OsString| name.to_string_lossy().starts_with("tmp.");
                 if names.iter().all(is_draft) {
-                    let made = self.make_format(&path);
-                    return made.map_err(|error| Error::at(&path, error));
+                    return match self.make_format(&path) {
+                        // An empty store can be read without one.
+                        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+                        made => made.map_err(|error| Error::at(&path, error)),
+                    };
                 }
                 // A process that turns the folder into a store at the same time creates `format`
                 // first.
@@ -151,7 +157,13 @@ impl SnapshotStore {
     /// Takes the shared lock: nothing is deleted until the returned file is dropped.
     pub(crate) fn lock_shared(&self) -> Result<File, Error> {
         let lock = || {
-            let file = self.lock_file()?;
+            let file = match self.lock_file() {
+                // Nobody deletes anything there. The folder stands in for a file that may be missing.
+                Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                    OpenOptions::new().read(true).open(&self.root)?
+                }
+                opened => opened?,
+            };
             flock(&file, FlockOperation::LockShared)?;
             Ok(file)
         };
@@ -173,11 +185,24 @@ impl SnapshotStore {
 
     /// The listed snapshots, sorted by name.
     pub fn snapshots(&self) -> Result<Vec<Digest>, Error> {
-        files::digests(&self.heads).map_err(|error| Error::at(&self.heads, error))
+        self.digests(&self.heads)
     }
 
     pub(crate) fn pack_names(&self) -> Result<Vec<Digest>, Error> {
-        files::digests(&self.packs).map_err(|error| Error::at(&self.packs, error))
+        self.digests(&self.packs)
+    }
+
+    fn digests(&self, folder: &Path) -> Result<Vec<Digest>, Error> {
+        match files::digests(folder) {
+            // Nothing was stored yet, and the file system is read-only.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && !self.root.join("format").exists() =>
+            {
+                Ok(Vec::new())
+            }
+            found => found.map_err(|error| Error::at(folder, error)),
+        }
     }
 
     pub(crate) fn is_listed(&self, snapshot: Digest) -> bool {

@@ -267,14 +267,15 @@ impl Home {
 /// Converts the error of a file operation.
 pub(crate) fn io_error(folder: &Path, error: &io::Error) -> Error {
     let place = folder.display().to_string();
-    if is_full(error) {
-        Error::DiskFull { place }
-    } else {
-        Error::Unavailable {
-            place,
-            reason: error.to_string(),
+    let reason = match error.kind() {
+        _ if is_full(error) => return Error::DiskFull { place },
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "its file system is read-only; sessions can be read there, not started or resumed"
+                .to_owned()
         }
-    }
+        _ => error.to_string(),
+    };
+    Error::Unavailable { place, reason }
 }
 
 /// Whether an error means that the disk is full.

@@ -16,7 +16,7 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Opens a connection that only reads. The database must exist; an empty one is `None`, because its
 /// creation is not committed.
 ///
-/// A home that cannot be written is read without locks and without SQLite's own files: nobody else
+/// A home that cannot be written is read without locks and without new files of SQLite: nobody else
 /// can write to it either.
 pub(super) fn open_reader(path: &Path, patience: Duration) -> Result<Option<Connection>, Error> {
     let to_error = |error: rusqlite::Error| database_error(path, &error);
@@ -25,7 +25,7 @@ pub(super) fn open_reader(path: &Path, patience: Duration) -> Result<Option<Conn
     let opened = super::schema::format(&connection, path);
     let (connection, format) = match opened {
         Err(Error::Unavailable { .. }) if is_unwritable(path) => {
-            let connection = open_immutable(path)?;
+            let connection = open_unwritable(path)?;
             let format = super::schema::format(&connection, path)?;
             (connection, format)
         }
@@ -90,7 +90,9 @@ fn is_unwritable(path: &Path) -> bool {
     rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err()
 }
 
-fn open_immutable(path: &Path) -> Result<Connection, Error> {
+/// Opens a database of a folder that cannot be written: without locks, with SQLite's index of the
+/// log in memory, and with a log that a killed process left.
+fn open_unwritable(path: &Path) -> Result<Connection, Error> {
     use std::fmt::Write;
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -103,9 +105,13 @@ fn open_immutable(path: &Path) -> Result<Connection, Error> {
             }
         }
     }
-    address.push_str("?immutable=1");
+    address.push_str("?vfs=unix-none");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    open_as(Path::new(&address), flags)
+    let connection = open_as(Path::new(&address), flags)?;
+    connection
+        .execute_batch("PRAGMA locking_mode = EXCLUSIVE")
+        .map_err(|error| database_error(path, &error))?;
+    Ok(connection)
 }
 
 #[expect(
