@@ -16,6 +16,7 @@ use segno_core::handoff::Handoff;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Run, Text};
 use segno_core::state::State;
+use segno_core::step::Path;
 use segno_core::store::{Batch, CachedState, DiskSpace, Error as StoreError, LeaseUpdate};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -191,11 +192,15 @@ impl WriterTask {
             if submissions.recv_many(&mut received, MAX_QUEUED).await == 0 {
                 return;
             }
+            let answered = answered_steps(&received);
             let outcome = match &self.failed {
                 Some(error) => Err(error.clone()),
                 None => self.append(&mut received).await,
             };
             if let Err(error) = &outcome {
+                for step in answered {
+                    self.observer.notice(&lost_answer(&step, error));
+                }
                 self.failed = Some(error.clone());
             }
             for submission in received.drain(..) {
@@ -288,6 +293,27 @@ impl WriterTask {
         self.room = room;
         Ok(room)
     }
+}
+
+/// The steps that agents answered, in part or in full.
+fn answered_steps(submissions: &[Submission]) -> Vec<Path> {
+    let events = submissions.iter().flat_map(|submission| &submission.events);
+    let answers = events.filter(|event| {
+        matches!(
+            event,
+            Event::StepFinished(_) | Event::ModelReplied(_) | Event::AgentMessages(_)
+        )
+    });
+    let mut steps: Vec<Path> = answers
+        .filter_map(|event| event.step().map(|(path, _)| path.clone()))
+        .collect();
+    steps.dedup();
+    steps
+}
+
+/// Tells the user that an answer, which may have been paid for, could not be stored.
+pub(crate) fn lost_answer(step: &Path, error: &StoreError) -> String {
+    format!("an answer in step {step} is lost, because it could not be stored: {error}")
 }
 
 /// The state in its stored form.

@@ -265,3 +265,114 @@ fn resumes_on_a_disk_that_stays_full_ask_nobody() {
     }
     assert_nothing_lost(&sandbox);
 }
+
+#[test]
+fn answer_that_cannot_be_stored_is_reported_as_lost() {
+    let sandbox = sandbox();
+    let huge = "[ \"$SEGNO_STEP\" != steps/1 ] || { head -c 5000000 /dev/zero | tr '\\0' x; }";
+    waiting_chain(&sandbox, huge);
+    run_on_small_disk(&sandbox, FILL_MID_ANSWER);
+    assert_eq!(code(&sandbox, "run"), 12);
+    let (_, notices) = read_output(&sandbox, "run");
+    let lost = "an answer in step steps/1 is lost, because it could not be stored";
+    assert!(notices.contains(lost), "{notices}");
+    assert_success(&sandbox, "resume");
+    assert_eq!(
+        sandbox.calls(),
+        ["steps/0", "steps/1", "steps/1", "steps/2", "steps/3"]
+    );
+}
+
+#[test]
+fn read_only_home_can_be_read() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, "");
+    run_on_small_disk(
+        &sandbox,
+        r#"
+"$SEGNO" run chain.yaml > run.out 2> run.err &
+until_calls 2
+say create checkpoint create chain --json
+kill -9 $!
+wait $! || true
+test -s "$SEGNO_HOME"/sessions/*/journal.db-wal
+SEGNO_HOME="$disk/empty" "$SEGNO" sessions list
+cp -a "$SEGNO_HOME" copy
+mount -o remount,ro "$disk"
+look ro
+SEGNO_HOME="$disk/empty" say ro.empty doctor
+say ro.search search answer
+say ro.checkpoints checkpoint list chain
+say ro.verify checkpoint verify
+id=$(sed 's/.*"checkpoint":"\([^"]*\)".*/\1/' create.out)
+say ro.restore checkpoint restore "$id" --into "$HOME/elsewhere"
+say ro.resume resume chain
+say ro.run run chain.yaml --name other
+diff -r copy "$SEGNO_HOME"
+mount -o remount,rw "$disk"
+look rw
+touch go
+say resume resume chain
+look end
+"#,
+    );
+    for what in ["list", "show", "logs", "doctor"] {
+        assert_success(&sandbox, &format!("ro.{what}"));
+    }
+    let logs = assert_success(&sandbox, "ro.logs");
+    assert_eq!(logs, assert_success(&sandbox, "rw.logs"));
+    assert_eq!(logs.matches("✓ steps").count(), 1, "{logs}");
+    for what in ["search", "checkpoints", "verify", "restore", "empty"] {
+        assert_success(&sandbox, &format!("ro.{what}"));
+    }
+    assert!(
+        sandbox
+            .work()
+            .with_file_name("elsewhere")
+            .join("chain.yaml")
+            .exists()
+    );
+    for refused in ["ro.resume", "ro.run"] {
+        let (_, words) = read_output(&sandbox, refused);
+        assert_eq!(code(&sandbox, refused), 12, "{words}");
+        assert!(words.contains("read-only"), "{words}");
+    }
+    assert_success(&sandbox, "resume");
+    assert_eq!(
+        sandbox.calls(),
+        ["steps/0", "steps/1", "steps/1", "steps/2", "steps/3"]
+    );
+}
+
+/// Not every file system reports a used-up quota when it accepts a write.
+#[test]
+fn quota_that_is_used_up_is_a_full_disk() {
+    for first in [1, 3, 6, 9, 12, 15] {
+        let sandbox = sandbox();
+        sandbox.scripted_chain(3, 0);
+        let mut command = Command::new("strace");
+        sandbox.set_env(&mut command);
+        command
+            .args(["-f", "-q", "-o", "/dev/null", "-e"])
+            .arg("trace=fsync,fdatasync")
+            .args([
+                "-e",
+                &format!("inject=fsync,fdatasync:error=EDQUOT:when={first}+"),
+            ])
+            .arg(sandbox.binary())
+            .args(["run", "chain.yaml"]);
+        run_to_end(command).refused(12, &["[F0101]"]);
+        let exists = !sandbox
+            .segno(&["sessions", "list", "--json"])
+            .json()
+            .is_empty();
+        let words = if exists {
+            ["resume", "chain"]
+        } else {
+            ["run", "chain.yaml"]
+        };
+        sandbox.segno(&words).expect_success();
+        let calls = sandbox.calls();
+        assert!(calls.len() <= 4, "from sync {first} on: {calls:?}");
+    }
+}

@@ -358,7 +358,11 @@ impl Runner {
     ) -> Result<Source, Error> {
         // The recorded text is the text that later steps use, so that a later run computes with the
         // same (P7).
-        let (output, clean) = journal::redact_and_store(&self.env, &answer.text).await?;
+        let stored = journal::redact_and_store(&self.env, &answer.text).await;
+        let (output, clean) = stored.inspect_err(|error| {
+            self.observer
+                .notice(&journal::lost_answer(&step.path, error));
+        })?;
         let elapsed = self.env.clock.now().since(started_at);
         self.limits.budget.spend(usage, true);
         // Inside a task, steps do not count for the automatic pause; the finished task does.
