@@ -50,6 +50,9 @@ pub enum Error {
     NoBlob(Digest),
     #[error("the name `{0}` is already in use")]
     NameTaken(Name),
+    /// The error does not contain the name (P12).
+    #[error("the session's name looks like a secret")]
+    SecretName,
     /// The id is in use, possibly by a session in the trash. Nothing was written.
     #[error("session {0} already exists")]
     Exists(SessionId),
@@ -112,6 +115,8 @@ impl Diagnose for Error {
             Self::NameTaken(name) => Diagnosis::new(Kind::Conflict, "S0102").hint(format!(
                 "choose another `--name`; `segno show {name}` shows the session that has it"
             )),
+            Self::SecretName => Diagnosis::new(Kind::Invalid, "S0119")
+                .hint("names are stored and shown; choose another `--name`"),
             Self::Exists(_) => Diagnosis::new(Kind::Conflict, "S0113"),
             Self::Fenced { session, .. } => Diagnosis::new(Kind::Fenced, "S0104").hint(format!(
                 "`segno show {session}` shows which process runs it now"

@@ -49,6 +49,8 @@ pub(crate) async fn write(
         let content = runner.render("the text", &whose, &artifact.from, &scope);
         let content = content.await?;
         let target = resolve_path(Path::new(&created.out), &path)?;
+        // P12: the file has the name that the spec gives it; the journal does not repeat a secret.
+        let path = runner.env.redactor.redact(&path).into_owned();
         let digest = Digest::of(content.as_bytes());
         let there = runner.env.disk.read(&target, MAX_FILE_BYTES);
         let ours = match &there {

@@ -67,13 +67,15 @@ pub async fn workspace_status(env: &Env, workspace: &Path, since: Option<&str>) 
     workspace_status
 }
 
-/// Redacts the names of changed files: a file name can contain a secret.
+/// Redacts the names of changed files and branches: they can contain secrets.
 pub(crate) fn redact_repositories(env: &Env, repositories: &mut [Repository]) {
-    let since = repositories
-        .iter_mut()
-        .filter_map(|it| it.session_changes.as_mut());
-    for name in since.flat_map(|since| &mut since.names) {
-        *name = env.redactor.redact(name).into_owned();
+    for repository in repositories {
+        let changes = repository.session_changes.iter_mut();
+        let names = changes.flat_map(|since| &mut since.names);
+        let branches = [&mut repository.branch, &mut repository.upstream];
+        for name in names.chain(branches.into_iter().flatten()) {
+            *name = env.redactor.redact(name).into_owned();
+        }
     }
 }
 

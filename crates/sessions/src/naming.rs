@@ -4,6 +4,7 @@
 //! name that it finds. The store alone decides whether a name is taken; what is read before may be
 //! outdated.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use segno_core::id::Name;
@@ -37,6 +38,19 @@ where
     Ok((number, found))
 }
 
+/// Refuses a name that contains a secret: names are stored, shown and sent to remotes (P12).
+pub(crate) fn check(env: &Env, name: &Name) -> Result<(), StoreError> {
+    match env.redactor.redact(name.as_str()) {
+        Cow::Borrowed(_) => Ok(()),
+        Cow::Owned(_) => Err(StoreError::SecretName),
+    }
+}
+
+/// A name made of text that can contain secrets.
+pub(crate) fn derived(env: &Env, text: &str) -> Name {
+    Name::sanitized(&env.redactor.redact(text))
+}
+
 /// Creates something under a free name of the family, and returns both. Tries `first`, and after
 /// each refusal a name that no session had a moment ago. `create` returns `None` if the name is
 /// taken.
@@ -53,6 +67,7 @@ where
     E: From<StoreError>,
     F: Future<Output = Result<Option<T>, E>>,
 {
+    check(env, &first)?;
     let (mut name, mut refused) = (first, BTreeSet::new());
     loop {
         if let Some(created) = create(name.clone()).await? {

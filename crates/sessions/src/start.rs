@@ -194,7 +194,7 @@ pub(crate) async fn start_parsed(
         name: request
             .name
             .clone()
-            .unwrap_or_else(|| Name::sanitized(&workflow.name)),
+            .unwrap_or_else(|| naming::derived(env, &workflow.name)),
         session_kind: Kind::Workflow,
         workspace: path_text(&request.workspace)?,
         spec_path: path_text(&request.spec)?,

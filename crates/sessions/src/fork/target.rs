@@ -60,6 +60,7 @@ impl Target {
         let like = || Name::sanitized(&format!("{}-fork", summary.name));
         let family = name.is_none().then(like);
         let wanted = name.unwrap_or_else(like);
+        naming::check(env, &wanted)?;
         if family.is_none() && naming::is_taken(env, &wanted).await? {
             return Err(StoreError::NameTaken(wanted).into());
         }

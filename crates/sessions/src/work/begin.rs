@@ -171,7 +171,7 @@ async fn choose_location(
     let family = request
         .name
         .clone()
-        .unwrap_or_else(|| default_name(issue, list));
+        .unwrap_or_else(|| default_name(&env.redactor.redact(first_line(issue, list))));
     let numbered = request.name.is_none();
     let (family, repository) = (&family, &repository);
     let attempt = |number| async move {
@@ -305,16 +305,21 @@ fn announce(repository: &RepositoryInfo, location: &Location, observer: &dyn Obs
     ));
 }
 
-/// The default name of a session: the first words of the issue, or of the first task.
-fn default_name(issue: &str, list: Option<&Checklist>) -> Name {
+/// What the work is about: the first line of the issue, or the first task.
+fn first_line<'a>(issue: &'a str, list: Option<&'a Checklist>) -> &'a str {
     let lines = issue.lines().map(|line| line.trim_matches(['#', ' ', '*']));
     let first = lines.filter(|line| !line.is_empty()).chain(
         list.into_iter()
             .flat_map(|list| list.tasks.iter().map(|task| task.title.as_str())),
     );
-    let first = first.into_iter().next().unwrap_or("work").to_lowercase();
+    first.into_iter().next().unwrap_or("work")
+}
+
+/// The default name of a session: the first words of a line.
+fn default_name(line: &str) -> Name {
+    let line = line.to_lowercase();
     let mut short = String::new();
-    for word in first.split_whitespace() {
+    for word in line.split_whitespace() {
         if !short.is_empty() && short.len() + word.len() >= MAX_NAME {
             break;
         }
@@ -343,12 +348,12 @@ mod tests {
 
     #[test]
     fn session_name_has_the_first_words_of_the_issue() {
-        let name = |issue: &str| default_name(issue, None).to_string();
+        let name = |issue: &str| default_name(first_line(issue, None)).to_string();
         assert_eq!(name("# Add a login\n\nPlease."), "add-a-login");
         assert_eq!(name("\n"), "work");
         let long = "the quick brown fox jumps over the lazy dog and runs away";
         assert_eq!(name(long), "the-quick-brown-fox-jumps-over-the-lazy");
         let list = checklist::read("- [ ] T1: Write it").unwrap();
-        assert_eq!(default_name("", Some(&list)).to_string(), "write-it");
+        assert_eq!(first_line("", Some(&list)), "Write it");
     }
 }

@@ -167,3 +167,50 @@ fn all_stored_files_are_private() {
     sandbox.write("go", "");
     live.finish().expect_success();
 }
+
+#[test]
+fn secrets_in_names_are_not_stored_or_shown() {
+    let sandbox = sandbox();
+    sandbox.command_chain(1, "");
+    edit(&sandbox, "name: chain", &format!("name: deploy-{CANARY}"));
+    edit(&sandbox, "out.txt", &format!("{CANARY}.txt"));
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.current_dir(sandbox.work()).args(words);
+        run_to_end(command).expect_success();
+    };
+    git(&["init", "-q", "-b", &format!("fix/{CANARY}")]);
+    let segno = |words: &[&str]| {
+        let mut command = sandbox.command(words);
+        command.env("MY_API_TOKEN", CANARY);
+        let output = run_to_end(command);
+        assert!(!output.stdout.contains(CANARY), "{}", output.stdout);
+        assert!(!output.stderr.contains(CANARY), "{}", output.stderr);
+        output
+    };
+    let given = format!("deploy-{CANARY}");
+    segno(&["run", "chain.yaml", "--name", &given]).refused(2, &["[S0119]", "hint:"]);
+    assert!(sandbox.calls().is_empty());
+    segno(&["run", "chain.yaml"]).expect_success();
+    let written = sandbox.work().join(format!("artifacts/{CANARY}.txt"));
+    assert!(written.exists());
+    let listed = segno(&["sessions", "list", "--json"]).json();
+    let name = listed[0]["name"].as_str().unwrap();
+    assert!(name.starts_with("deploy-secret:"), "{name}");
+    segno(&["fork", name, "--name", &given]).refused(2, &["[S0119]"]);
+    segno(&["checkpoint", "create", name]).expect_success();
+    for words in [
+        &["show", name][..],
+        &["show", name, "--json"],
+        &["logs", name, "--full", "--json"],
+        &["checkpoint", "list", name, "--json"],
+        &["status", "--json"],
+        &["doctor"],
+    ] {
+        segno(words);
+    }
+    // Snapshots have the files as they are, `.git/HEAD` and the spec among them.
+    fs::remove_dir_all(sandbox.home().join("snapshots")).unwrap();
+    fs::remove_file(written).unwrap();
+    assert_clean(&sandbox);
+}
