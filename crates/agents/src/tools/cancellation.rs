@@ -15,11 +15,11 @@ const CANCELLED: u8 = 2;
 
 /// Whether work is still wanted. It is cancelled before its effect or not at all.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cancellation(Arc<AtomicU8>);
+pub struct Cancellation(Arc<AtomicU8>);
 
 impl Cancellation {
     /// An error if the work is cancelled. Work calls this before each part that can take long.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         match self.0.load(Ordering::Acquire) {
             CANCELLED => Err(cancelled()),
             _ => Ok(()),
@@ -27,7 +27,7 @@ impl Cancellation {
     }
 
     /// Work calls this once, right before its effect. From then on it is not cancelled.
-    pub(crate) fn commit(&self) -> Result<(), String> {
+    pub fn commit(&self) -> Result<(), String> {
         match self.change(COMMITTED) {
             Err(CANCELLED) => Err(cancelled()),
             _ => Ok(()),
@@ -61,7 +61,7 @@ impl Drop for CancelOnDrop {
 /// Runs `work` in a thread of its own until it is done, `limit` has passed, or the future is
 /// dropped. Then it is cancelled. A thread that hangs in the kernel is left behind: it has no effect
 /// any more, and does not keep the process from ending.
-pub(super) async fn run_blocking<T: Send + 'static>(
+pub async fn run_blocking<T: Send + 'static>(
     clock: &dyn Clock,
     limit: Duration,
     work: impl FnOnce(&Cancellation) -> Result<T, String> + Send + 'static,

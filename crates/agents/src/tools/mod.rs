@@ -23,7 +23,7 @@ use segno_core::tool::{Tool, ToolCall};
 use serde_json::{Value, json};
 
 use crate::command::Launch;
-use cancellation::{Cancellation, run_blocking};
+pub use cancellation::{Cancellation, run_blocking};
 pub use network_policy::{NetworkPolicy, NotAHost};
 pub use skill::Skills;
 pub use web::{Executor, Executors, Search, Web};

@@ -92,7 +92,7 @@ impl Drivers for MachineDrivers {
         };
         let mut tools: Vec<Arc<dyn Tools>> = vec![Arc::new(BuiltinTools::new(order.native, gear))];
         if order.native.iter().any(|name| name == SpecVerify::NAME) {
-            tools.push(Arc::new(SpecVerify::new()));
+            tools.push(Arc::new(SpecVerify::new(Arc::clone(&self.clock))));
         }
         let service = |executor: &segno_spec::Executor| Executor {
             id: executor.id.clone(),

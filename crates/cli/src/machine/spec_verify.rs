@@ -1,14 +1,21 @@
 //! The tool with which a model validates a spec that it wrote.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use segno_core::ports::Boxed;
+use segno_agents::tools::run_blocking;
+use segno_core::ports::{Boxed, Clock};
 use segno_core::tool::{EffectClass, OfferedTool, Tool, ToolCall, Tools};
 use segno_spec as spec;
 use segno_spec::Fault;
 use serde_json::{Value, json};
 
+/// How long a validation may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
 pub(super) struct SpecVerify {
+    clock: Arc<dyn Clock>,
     offers: [OfferedTool; 1],
 }
 
@@ -16,7 +23,7 @@ impl SpecVerify {
     /// The name of the tool for models.
     pub(super) const NAME: &str = "spec_verify";
 
-    pub(super) fn new() -> Self {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let tool = Tool {
             name: Self::NAME.to_owned(),
             description:
@@ -32,6 +39,7 @@ impl SpecVerify {
             }),
         };
         Self {
+            clock,
             offers: [OfferedTool {
                 tool,
                 class: EffectClass::ReadOnly,
@@ -46,14 +54,13 @@ impl Tools for SpecVerify {
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, _: &'a Path) -> Boxed<'a, Result<String, String>> {
-        let checked = match call.input["spec_content"].as_str() {
-            Some(text) => {
-                let capability = call.input["check_capability"].as_bool().unwrap_or(true);
-                Ok(report(text, capability).to_string())
-            }
-            None => Err("`spec_content` is missing".to_owned()),
-        };
-        Box::pin(std::future::ready(checked))
+        Box::pin(async move {
+            let text = call.input["spec_content"].as_str();
+            let text = text.ok_or("`spec_content` is missing")?.to_owned();
+            let capability = call.input["check_capability"].as_bool().unwrap_or(true);
+            let work = move |_: &_| Ok(report(&text, capability).to_string());
+            run_blocking(&*self.clock, TIMEOUT, work).await
+        })
     }
 }
 

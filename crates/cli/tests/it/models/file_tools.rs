@@ -1,10 +1,17 @@
 //! File tools that models call: what they may not write, and that they never hold a run up.
 
+#![expect(clippy::disallowed_methods, reason = "the machine is the subject")]
+
+use std::fs::File;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
 use segno_testkit::model::{ModelResponse, ModelServer};
-use segno_testkit::sandbox::{Sandbox, run_to_end};
+use segno_testkit::sandbox::{Sandbox, run_to_end, wait_until};
 use serde_json::{Value, json};
 
 use super::{chain, run};
+use crate::commands::shown;
 use crate::sandbox;
 
 /// A model that writes these files, one per turn.
@@ -146,4 +153,51 @@ fn endless_search_does_not_hold_a_run_up() {
         results[0]
     );
     assert!(results[1].ends_with("[cut: more lines match or follow]\n"));
+}
+
+/// As on a network file system that does not answer.
+#[test]
+fn tool_that_hangs_in_the_kernel_delays_neither_lease_nor_ctrl_c() {
+    let sandbox = sandbox();
+    sandbox.configure("[lease]\nttl_ms = 600\n");
+    let input = json!({"path": "ask.yaml"});
+    let server = caller(vec![("file_read".to_owned(), input)]);
+    chain(&sandbox, "anthropic", &server.host(), "", &["work"]);
+    let tools = "tools: {python: [file_read]}\nagents:";
+    let spec = sandbox.read("ask.yaml").replace("agents:", tools);
+    sandbox.write("ask.yaml", &spec);
+    let mut command = Command::new("strace");
+    sandbox.set_env(&mut command);
+    let (said, calls) = (sandbox.work().join("said"), sandbox.work().join("traced"));
+    let mut traced = command
+        .args(["-f", "-q", "-e", "trace=openat2"])
+        .args(["-e", "inject=openat2:delay_enter=3600s", "-o"])
+        .arg(&calls)
+        .arg(sandbox.binary())
+        .args(["run", "ask.yaml"])
+        .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+        .stderr(File::create(&said).unwrap())
+        .spawn()
+        .unwrap();
+    wait_until("the tool hangs", || sandbox.read("traced").contains("openat2"));
+    let lease = || shown(&sandbox, "ask")["owner"].clone();
+    let (pid, first) = (lease()["pid"].clone(), lease()["until"].clone());
+    wait_until("the lease is renewed", || lease()["until"] != first);
+    let second = lease()["until"].clone();
+    wait_until("it is renewed again", || lease()["until"] != second);
+    let pid = Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    wait_until("it says so", || {
+        sandbox.read("said").contains("stopping after this step")
+    });
+    kill_process(pid, Signal::INT).unwrap();
+    wait_until("the session is paused", || {
+        shown(&sandbox, "ask")["status"] == "paused"
+    });
+    // The kernel keeps the process until its last thread leaves the call.
+    traced.kill().unwrap();
+    traced.wait().unwrap();
+    run(&sandbox, &["resume", "ask"]).expect_success();
+    let calls = server.requests().len();
+    assert!((2..=3).contains(&calls), "{calls} calls");
 }
