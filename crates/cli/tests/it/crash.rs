@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use segno_core::fault::Point;
 use segno_testkit::crash::{
-    Fault, Home, Kill, Outcome, Tally, Workload, at_every_position, at_points, at_points_again,
-    at_syscalls, attempt_all, checkpoints, count_visits, explain, require_strace, sample,
-    transcripts, unhit_failpoints,
+    Counted, Fault, Home, Kill, Outcome, Tally, Violation, Workload, at_every_position, at_points,
+    at_points_again, at_syscalls, attempt_all, checkpoints, count_visits, explain, one_home,
+    ownership, require_strace, sample, transcripts, unhit_failpoints,
 };
 
 use crate::segno;
@@ -219,6 +219,39 @@ fn run_killed_while_creating_its_home_can_be_resumed() {
 #[test]
 fn resume_killed_at_a_syscall_can_be_resumed() {
     survive_syscalls(Workload::Long, Home::Fresh, Some(&MIDDLE), SAMPLE);
+}
+
+#[test]
+fn runs_of_one_home_killed_together_lose_no_answer() {
+    let trial = one_home::Trial {
+        sessions: 24,
+        seed: seed(),
+    };
+    let outcomes = one_home::attempt_all(segno(), &[trial], |outcome| {
+        println!("{} answers, lost {:?}", outcome.answered, outcome.lost);
+    });
+    // How old a lost answer may be is measured by `make crash`: here, other tests delay the runs.
+    let wrongs = outcomes.iter().flat_map(Counted::violations);
+    let wrongs: Vec<_> = wrongs
+        .filter(|wrong| !matches!(wrong, Violation::Loss(_)))
+        .collect();
+    assert!(wrongs.is_empty(), "{wrongs:?}");
+    assert!(outcomes[0].answered >= 24 * 2, "{outcomes:?}");
+}
+
+#[test]
+fn wrong_clocks_neither_take_over_nor_delay() {
+    let trials = ownership::trials(6, seed());
+    let outcomes = ownership::attempt_all(segno(), &trials, 1, |outcome| {
+        println!("{}", outcome.notation());
+    });
+    let tally: Tally = outcomes.iter().collect();
+    let wrong = outcomes.iter().filter(|one| !one.violations().is_empty());
+    let wrong: Vec<String> = wrong.map(explain).collect();
+    assert!(tally.is_good(), "{tally}\n{}", wrong.join("\n"));
+    for column in ["working owners", "stopped owners", "killed owners"] {
+        assert!(tally.count(column) > 0, "{tally}");
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! The binary at PATH must be built with `--features failpoints`. `--sample N` draws about N kills
 //! at random (`--seed S` draws the same again), `--only KILL` repeats a single one, and
-//! `--part runs`, `checkpoints`, `agents`, `records` or `hooks` does only that part.
+//! `--part runs`, `one-home`, `ownership`, `checkpoints`, `agents`, `transcripts` or `hooks` does only
+//! that part.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,11 +22,11 @@ use std::{env, thread};
 use segno_testkit::crash::{
     Counted, Fault, Hit, Home, Kill, Model, Outcome, Tally, Workload, agents, at_every_position,
     at_points, at_points_again, at_syscalls, attempt, attempt_all, checkpoints, explain, hooks,
-    require_strace, sample, transcripts, unhit_failpoints,
+    one_home, ownership, require_strace, sample, transcripts, unhit_failpoints,
 };
 use segno_testkit::programs::Agent;
 
-const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|checkpoints|agents|transcripts|hooks]";
+const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|one-home|ownership|checkpoints|agents|transcripts|hooks]";
 
 /// How often progress is reported.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -39,6 +40,11 @@ const MIDDLE: Fault = Fault::Point {
 
 /// How many rounds of changing files, and of concurrent captures and sweeps.
 const ROUNDS: usize = 15;
+
+/// How often 200 runs of one home are killed together, and how many sessions are asked for with wrong
+/// clocks.
+const TOGETHER: usize = 10;
+const OWNERSHIPS: usize = 100;
 
 /// How often each agent is killed with each signal, and how many agents run at once: each of them
 /// keeps a processor busy.
@@ -58,6 +64,10 @@ struct Args {
 enum Part {
     /// Runs of sessions.
     Runs,
+    /// Many runs of one home at once.
+    OneHome,
+    /// Nothing, or the owner of a session, while others ask for the session.
+    Ownership,
     /// Checkpoint commands.
     Checkpoints,
     /// Running agents.
@@ -71,6 +81,8 @@ enum Part {
 impl Part {
     const ALL: &[Self] = &[
         Self::Runs,
+        Self::OneHome,
+        Self::Ownership,
         Self::Checkpoints,
         Self::Agents,
         Self::Records,
@@ -80,6 +92,8 @@ impl Part {
     fn named(word: &str) -> Option<Self> {
         match word {
             "runs" => Some(Self::Runs),
+            "one-home" => Some(Self::OneHome),
+            "ownership" => Some(Self::Ownership),
             "checkpoints" => Some(Self::Checkpoints),
             "agents" => Some(Self::Agents),
             "transcripts" => Some(Self::Records),
@@ -92,6 +106,8 @@ impl Part {
 /// A single trial to repeat.
 enum Only {
     Kill(Kill),
+    OneHome(one_home::Trial),
+    Ownership(ownership::Trial),
     Trial(checkpoints::Trial),
     Strike(agents::Strike),
     Record(transcripts::Trial),
@@ -116,6 +132,12 @@ fn main() -> ExitCode {
             kill,
             &Model::of(&args.segno, kill.workload),
         )),
+        Some(Only::OneHome(trial)) => progress.record(&one_home::attempt(&args.segno, trial)),
+        Some(Only::Ownership(trial)) => {
+            ownership::attempt_all(&args.segno, std::slice::from_ref(trial), 1, |one| {
+                progress.record(one);
+            });
+        }
         Some(Only::Trial(trial)) => {
             let fixture = checkpoints::Fixture::new(&args.segno, trial.operation());
             progress.record(&checkpoints::attempt(&fixture, trial));
@@ -127,6 +149,16 @@ fn main() -> ExitCode {
             for part in &args.parts {
                 match part {
                     Part::Runs => runs(&args, &progress),
+                    Part::OneHome => {
+                        let trials = args.draw(one_home::trials(TOGETHER, seed), 10);
+                        one_home::attempt_all(&args.segno, &trials, |one| progress.record(one));
+                    }
+                    Part::Ownership => {
+                        let trials = args.draw(ownership::trials(OWNERSHIPS, seed), 2);
+                        ownership::attempt_all(&args.segno, &trials, workers(), |one| {
+                            progress.record(one);
+                        });
+                    }
                     Part::Checkpoints => checkpoints(&args, &progress),
                     Part::Agents => strike_agents(&args, &progress),
                     Part::Records => {
@@ -362,6 +394,8 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                 let trial = kill.or_else(|_| value.parse().map(Only::Trial));
                 let trial = trial.or_else(|_| value.parse().map(Only::Record));
                 let trial = trial.or_else(|_| value.parse().map(Only::Hook));
+                let trial = trial.or_else(|_| value.parse().map(Only::OneHome));
+                let trial = trial.or_else(|_| value.parse().map(Only::Ownership));
                 only = Some(trial.or_else(|_| value.parse().map(Only::Strike))?);
             }
             "--part" => {

@@ -39,13 +39,16 @@
 //!
 //! [`checkpoints`] does the same to the checkpoint commands, which have no run to resume, [`agents`] to
 //! running agents, [`transcripts`] while segno repairs, restores or writes transcripts, and [`hooks`]
-//! while it changes the settings of agents.
+//! while it changes the settings of agents. [`one_home`] kills many runs together, and [`ownership`]
+//! asks for sessions of living owners with wrong clocks.
 
 pub mod agents;
 pub mod checkpoints;
 pub mod hooks;
 mod kill;
 mod model;
+pub mod one_home;
+pub mod ownership;
 mod patterns;
 mod plan;
 mod tally;

@@ -362,7 +362,7 @@ impl Checker<'_> {
 
 /// Parses lines of JSON. A line without its end was never printed; a line that cannot be parsed
 /// becomes `null`, so that a journal with such a line has a gap.
-fn lines(stdout: &str) -> Vec<Value> {
+pub(super) fn lines(stdout: &str) -> Vec<Value> {
     let whole = stdout
         .split_inclusive('\n')
         .filter(|line| line.ends_with('\n'));
@@ -371,7 +371,7 @@ fn lines(stdout: &str) -> Vec<Value> {
         .collect()
 }
 
-fn describe(said: &ProcessOutput) -> String {
+pub(super) fn describe(said: &ProcessOutput) -> String {
     let stdout: String = said.stdout.chars().take(2000).collect();
     format!("{}\n{}{}", said.status, stdout, said.stderr)
 }
