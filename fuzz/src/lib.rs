@@ -6,6 +6,7 @@
 
 pub mod files;
 pub mod mutate;
+pub mod redact;
 pub mod runner;
 pub mod seeds;
 pub mod spec;

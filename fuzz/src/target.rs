@@ -3,7 +3,7 @@
 use segno_agents::transcript::TranscriptFormat;
 
 use crate::mutate::Rng;
-use crate::{files, runner, seeds, spec, streams, transcript};
+use crate::{files, redact, runner, seeds, spec, streams, transcript};
 
 /// A parser, and how to fuzz it.
 pub struct Target {
@@ -20,7 +20,7 @@ pub struct Target {
 }
 
 impl Target {
-    pub const ALL: [Target; 19] = [
+    pub const ALL: [Target; 20] = [
         Target {
             name: "claude_transcript",
             seeds: || {
@@ -57,6 +57,7 @@ impl Target {
         spec::SPEC,
         spec::CHECKLIST,
         runner::RUNNER_OUTPUT,
+        redact::REDACT,
     ];
 
     /// Finds a target by name.
