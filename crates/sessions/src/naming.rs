@@ -48,7 +48,12 @@ pub(crate) fn check(env: &Env, name: &Name) -> Result<(), StoreError> {
 
 /// A name made of text that can contain secrets.
 pub(crate) fn derived(env: &Env, text: &str) -> Name {
-    Name::sanitized(&env.redactor.redact(text))
+    let name = Name::sanitized(&env.redactor.redact_name(text));
+    // What remains may still look like one, next to a word such as `password`.
+    match check(env, &name) {
+        Ok(()) => name,
+        Err(_) => Name::sanitized(""),
+    }
 }
 
 /// Creates something under a free name of the family, and returns both. Tries `first`, and after

@@ -55,6 +55,17 @@ pub(super) fn all(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
+/// Replaces every placeholder by `word`.
+pub(super) fn replace_all(text: &str, word: &str) -> String {
+    let (mut replaced, mut end) = (String::new(), 0);
+    for (range, _) in all(text) {
+        replaced.push_str(&text[end..range.start]);
+        replaced.push_str(word);
+        end = range.end;
+    }
+    replaced + &text[end..]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +80,7 @@ mod tests {
     #[test]
     fn written_placeholders_are_recognized() {
         let text = format!("x{}y", of(&label("MY TOKEN é"), "one"));
+        assert_eq!(replace_all(&text, "secret"), "xsecrety");
         let found: Vec<_> = all(&text).collect();
         assert_eq!(found, [(1..text.len() - 1, "MY_TOKEN__")]);
         assert_eq!(label(""), "environment");

@@ -58,6 +58,15 @@ impl Redactor {
         self.redact_value_of(text, None)
     }
 
+    /// Returns `text` with the word `secret` for each secret, for names that cannot contain
+    /// placeholders.
+    pub fn redact_name<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.redact(text) {
+            Cow::Owned(redacted) => Cow::Owned(placeholder::replace_all(&redacted, "secret")),
+            unchanged @ Cow::Borrowed(_) => unchanged,
+        }
+    }
+
     /// Redacts every string in `value`, object keys included. Keys also count as names: a value under
     /// `password` is replaced, a value under `signature` is not treated as random.
     pub fn redact_json(&self, value: &mut Value) {

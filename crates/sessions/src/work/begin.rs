@@ -168,10 +168,13 @@ async fn choose_location(
         Goal::Plan => None,
         Goal::Work => Some(env.worktrees.inspect(request.folder.clone()).await?),
     };
+    // Shortened text could contain half of a secret.
+    let about = env.redactor.redact_name(first_line(issue, list));
     let family = request
         .name
         .clone()
-        .unwrap_or_else(|| default_name(&env.redactor.redact(first_line(issue, list))));
+        .unwrap_or_else(|| naming::derived(env, &first_words(&about)));
+    naming::check(env, &family)?;
     let numbered = request.name.is_none();
     let (family, repository) = (&family, &repository);
     let attempt = |number| async move {
@@ -315,8 +318,8 @@ fn first_line<'a>(issue: &'a str, list: Option<&'a Checklist>) -> &'a str {
     first.into_iter().next().unwrap_or("work")
 }
 
-/// The default name of a session: the first words of a line.
-fn default_name(line: &str) -> Name {
+/// The first words of a line, as many as a session's default name has.
+fn first_words(line: &str) -> String {
     let line = line.to_lowercase();
     let mut short = String::new();
     for word in line.split_whitespace() {
@@ -327,7 +330,7 @@ fn default_name(line: &str) -> Name {
         short.push_str(word.trim_matches(['.', ':', ',', ';', '!', '?']));
         short.push(' ');
     }
-    Name::sanitized(&short)
+    short
 }
 
 #[cfg(test)]
@@ -348,7 +351,8 @@ mod tests {
 
     #[test]
     fn session_name_has_the_first_words_of_the_issue() {
-        let name = |issue: &str| default_name(first_line(issue, None)).to_string();
+        let name =
+            |issue: &str| Name::sanitized(&first_words(first_line(issue, None))).to_string();
         assert_eq!(name("# Add a login\n\nPlease."), "add-a-login");
         assert_eq!(name("\n"), "work");
         let long = "the quick brown fox jumps over the lazy dog and runs away";
