@@ -117,3 +117,57 @@ fn a_planted_name_is_found() {
         ]
     );
 }
+
+/// The rows of `docs/coverage.md`: the id of each, and the column of its class in the table of
+/// counts.
+fn coverage_rows(document: &str) -> Vec<(String, usize)> {
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [id, text, proof] = cells[..] else {
+            return None;
+        };
+        let number = id.strip_prefix(['A', 'B', 'C', 'D', 'E'])?;
+        number.parse::<u32>().ok()?;
+        let class = if text.starts_with("Open:") {
+            3
+        } else if proof.contains("not proved") {
+            2
+        } else {
+            usize::from(text.starts_with("Otherwise:"))
+        };
+        Some((id.to_owned(), class))
+    };
+    document.lines().filter_map(row).collect()
+}
+
+/// The counts that the head of `docs/coverage.md` gives for a section.
+fn stated_counts(document: &str, section: &str) -> Vec<usize> {
+    let start = format!("| {section}");
+    let line = document.lines().find(|line| line.starts_with(&start));
+    let cells = line.unwrap_or_else(|| panic!("no counts of {section}"));
+    let cells = cells.split('|').map(str::trim);
+    cells.filter_map(|cell| cell.parse().ok()).collect()
+}
+
+#[test]
+fn coverage_counts_its_rows() {
+    let document = read("docs/coverage.md");
+    let rows = coverage_rows(&document);
+    let ids: BTreeSet<&str> = rows.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!((ids.len(), rows.len()), (375, 375), "one line for each row");
+    for (section, prefix) in [
+        ("A. ", "A"),
+        ("B. ", "B"),
+        ("C. ", "C"),
+        ("D. ", "D"),
+        ("E. ", "E"),
+        ("all ", ""),
+    ] {
+        let mut counts = vec![0; 5];
+        for (_, class) in rows.iter().filter(|(id, _)| id.starts_with(prefix)) {
+            counts[*class] += 1;
+            counts[4] += 1;
+        }
+        assert_eq!(stated_counts(&document, section), counts, "{section}");
+    }
+}
