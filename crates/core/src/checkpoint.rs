@@ -460,7 +460,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_trigger_has_a_word() {
+    fn words_of_triggers_stay_as_they_are() {
+        let words: Vec<_> = Trigger::ALL.iter().map(|it| it.as_str()).collect();
+        assert_eq!(
+            words.join(" "),
+            "manual periodic pause task_complete complete error timeout shutdown crash detach \
+             exhaustion expiry"
+        );
         for trigger in Trigger::ALL {
             assert_eq!(trigger.as_str().parse(), Ok(*trigger));
             let json = serde_json::to_string(trigger).unwrap();

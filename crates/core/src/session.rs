@@ -100,14 +100,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_a_row_and_a_word() {
-        for status in Status::ALL {
-            assert!(
-                TRANSITIONS.iter().any(|(from, _)| from == status),
-                "{status}"
-            );
+    fn transitions_and_words_stay_as_they_are() {
+        let row = |status: &Status| {
+            let next: Vec<_> = status.successors().iter().map(|it| it.as_str()).collect();
             assert_eq!(status.as_str().parse(), Ok(*status));
-        }
+            format!("{status}: {}", next.join(" "))
+        };
+        let table: Vec<String> = Status::ALL.iter().map(row).collect();
+        assert_eq!(
+            table,
+            [
+                "pending: running cancelled expired",
+                "running: waiting paused interrupted completed failed cancelled expired",
+                "waiting: running paused interrupted cancelled expired",
+                "paused: running cancelled expired",
+                "interrupted: running cancelled expired",
+                "completed: ",
+                "failed: running cancelled expired",
+                "cancelled: ",
+                "expired: running cancelled",
+            ]
+        );
+        assert_eq!(TRANSITIONS.len(), Status::ALL.len());
     }
 
     #[test]

@@ -192,3 +192,32 @@ impl Cache {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_answers_leave_the_cache_and_count_as_missed() {
+        let answers = Answers::default();
+        let fresh = |step: usize| Source::Fresh {
+            text: "x".repeat(CACHE_BYTES / 4).into(),
+            path: Path::root("steps").join(&step.to_string()),
+            revision: 0,
+        };
+        let added: Vec<Answer> = (0..6).map(|step| answers.add(fresh(step))).collect();
+        assert_eq!(answers.lock().bytes, CACHE_BYTES);
+        for answer in &added {
+            answers.template_value(*answer);
+        }
+        assert_eq!(answers.take_missed(), added[..2]);
+        // What one rendering loads stays until the rendering ends.
+        answers.cache(added[0], "x".repeat(CACHE_BYTES).into());
+        answers.template_value(added[5]);
+        assert_eq!(answers.take_missed(), []);
+        answers.evict();
+        answers.template_value(added[0]);
+        assert_eq!(answers.take_missed(), []);
+        assert_eq!(answers.lock().bytes, CACHE_BYTES);
+    }
+}

@@ -248,6 +248,6 @@ mod tests {
             text.ends_with("----- end conversation cdcdcdcdcdcdcdcd\n"),
             "{text}"
         );
-        assert!(!text.contains("are known"), "{text}");
+        assert!(!text.contains("already recorded"), "{text}");
     }
 }

@@ -15,6 +15,7 @@ mod terminal;
 use segno_testkit::sandbox::{ProcessOutput, Sandbox};
 use serde_json::Value;
 
+use crate::commands::tree;
 use crate::sandbox;
 
 /// A sandbox with the spec `bot.yaml`, whose agent answers as `answers` says; `calls.log` counts
@@ -179,15 +180,14 @@ fn secret_in_a_message_or_answer_is_never_stored() {
         "{output:?}"
     );
     say(&sandbox, "again").expect_success();
-    for entry in std::fs::read_dir(sandbox.home()).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            let bytes = std::fs::read(&path).unwrap();
-            let found = bytes
-                .windows(secret.len())
-                .any(|part| part == secret.as_bytes());
-            assert!(!found, "{}", path.display());
-        }
+    let files = tree(&sandbox.home());
+    let files: Vec<_> = files.iter().filter(|path| path.is_file()).collect();
+    assert!(files.iter().any(|path| path.ends_with("journal.db")));
+    for path in files {
+        let bytes = std::fs::read(path).unwrap();
+        let mut parts = bytes.windows(secret.len());
+        let is_there = parts.any(|part| part == secret.as_bytes());
+        assert!(!is_there, "{}", path.display());
     }
 }
 
