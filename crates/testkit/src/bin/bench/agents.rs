@@ -24,10 +24,19 @@ const HOOKS: usize = 200;
 pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     for agent in Agent::ALL {
         for pause in PAUSES {
-            steps(plan, agent, pause, disk, table);
+            steps(plan, agent, pause, McpServer::Off, disk, table);
         }
+        steps(plan, agent, PAUSES[1], McpServer::On, disk, table);
     }
     hooks(plan, disk, table);
+}
+
+/// Whether the agent gets Segno's MCP server: a program of its own that it starts and asks for its
+/// tools, before its first turn.
+#[derive(Clone, Copy, PartialEq)]
+enum McpServer {
+    On,
+    Off,
 }
 
 /// The agent writes a file, runs a command and says that it is done.
@@ -40,11 +49,23 @@ fn script(pause: Duration) -> Script {
     Script::new("bench", turns).late(pause)
 }
 
-fn steps(plan: &Plan, agent: Agent, pause: Duration, disk: &mut Disk, table: &mut Table) {
+fn steps(
+    plan: &Plan,
+    agent: Agent,
+    pause: Duration,
+    mcp: McpServer,
+    disk: &mut Disk,
+    table: &mut Table,
+) {
     let script = script(pause);
     let prompt = format!("Do the task. {}", script.marker());
     let marker = script.marker();
     let workshop = AgentFixture::new(&plan.segno, [script], "all");
+    if mcp == McpServer::Off {
+        let section = |name| format!("[{name}]\npermissions = \"all\"\nmcp = false\n");
+        let sections = ["claude-code", "codex"].map(section);
+        workshop.sandbox.configure(&sections.concat());
+    }
     let spec = workshop.write_task(&format!("provider: {}", agent.provider()), &marker);
     let words = ["run", spec.to_str().unwrap()];
     // The first run of each creates files that the later runs find.
@@ -66,8 +87,17 @@ fn steps(plan: &Plan, agent: Agent, pause: Duration, disk: &mut Disk, table: &mu
         without_segno.push(without);
         added.push(with - without);
     }
-    let what = format!("{agent:?}, 3 turns, model latency {} ms", pause.as_millis());
-    table.add(Row::pair("g", what, "ms", with_segno, without_segno).bar(Bar::AtMost(1.02)));
+    let with = match mcp {
+        McpServer::On => ", with Segno's MCP server",
+        McpServer::Off => "",
+    };
+    let what = format!("{agent:?}, 3 turns, model latency {} ms{with}", pause.as_millis());
+    let row = Row::pair("g", what, "ms", with_segno, without_segno);
+    // What the agent itself does with one more server is not Segno's time.
+    table.add(match mcp {
+        McpServer::On => row,
+        McpServer::Off => row.bar(Bar::AtMost(1.02)),
+    });
     table.add(Row::single("g", "  overhead per run", "ms", added));
 }
 
