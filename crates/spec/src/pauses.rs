@@ -52,3 +52,13 @@ impl PausePolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_waits_five_minutes_by_default() {
+        assert_eq!(PausePolicy::default().within, Duration::from_secs(300));
+    }
+}

@@ -351,8 +351,7 @@ mod tests {
 
     #[test]
     fn session_name_has_the_first_words_of_the_issue() {
-        let name =
-            |issue: &str| Name::sanitized(&first_words(first_line(issue, None))).to_string();
+        let name = |issue: &str| Name::sanitized(&first_words(first_line(issue, None))).to_string();
         assert_eq!(name("# Add a login\n\nPlease."), "add-a-login");
         assert_eq!(name("\n"), "work");
         let long = "the quick brown fox jumps over the lazy dog and runs away";

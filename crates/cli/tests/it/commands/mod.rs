@@ -12,6 +12,7 @@ mod cancel;
 mod checkpoint;
 mod config;
 mod context;
+mod defaults;
 mod doctor;
 mod export_import;
 mod fork;

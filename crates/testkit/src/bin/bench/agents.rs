@@ -91,7 +91,10 @@ fn steps(
         McpServer::On => ", with Segno's MCP server",
         McpServer::Off => "",
     };
-    let what = format!("{agent:?}, 3 turns, model latency {} ms{with}", pause.as_millis());
+    let what = format!(
+        "{agent:?}, 3 turns, model latency {} ms{with}",
+        pause.as_millis()
+    );
     let row = Row::pair("g", what, "ms", with_segno, without_segno);
     // What the agent itself does with one more server is not Segno's time.
     table.add(match mcp {
