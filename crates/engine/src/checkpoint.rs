@@ -4,6 +4,7 @@
 //! are durable before the manifest that references them is written, and only checkpoints with a
 //! manifest are listed (P4).
 
+mod size;
 pub mod transcripts;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,9 @@ use segno_core::time::Timestamp;
 
 use crate::env::Env;
 use crate::{history, workspace};
+
+pub(crate) use size::is_pushed;
+pub use size::size_hints;
 
 /// Environment variables that describe where the work was done, and not who did it.
 const ENVIRONMENT: [&str; 9] = [

@@ -162,6 +162,9 @@ pub async fn take_checkpoint(
             taken.manifest.id
         ));
     }
+    for hint in checkpoint::size_hints(&taken.captured, env.remote.is_some()) {
+        observer.notice(&format!("checkpoint {}: {hint}", taken.manifest.id));
+    }
     if let Err(error) = remote::push_pending(env, session, &|_, _| {}).await {
         observer.notice(&format!(
             "checkpoints are stored locally, but were not pushed: {error}"

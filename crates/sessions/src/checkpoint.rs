@@ -20,7 +20,7 @@ use crate::relocate;
 
 pub use segno_engine::checkpoint::{
     NewCheckpoint, create, create_before_expiry, environment, file_counts, find, list, new_id,
-    put_manifest, rules_of,
+    put_manifest, rules_of, size_hints,
 };
 
 /// Why a checkpoint cannot be restored or compared.

@@ -54,7 +54,7 @@ pub async fn push_all(
         let Ok(manifest) = kept else { continue };
         let is_ours = manifest.origin.is_none() && manifest.pruned.is_none();
         let is_there = inventory.announcements.contains(&name_of(&manifest));
-        if is_ours && !is_there && (above == 0 || manifest.files.bytes > above) {
+        if is_ours && !is_there && checkpoint::is_pushed(manifest.files.bytes, above) {
             pushed.push(push_into(env, &manifest, &inventory, progress).await?);
         }
     }

@@ -19,9 +19,6 @@ use crate::output::{json_line, stderr_line, stdout_line, text};
 /// How many skipped, excluded or unstable files are named.
 const MAX_NAMED: usize = 5;
 
-/// Above this many new bytes, the output hints at excluding files.
-const LARGE: u64 = 100 * 1024 * 1024;
-
 /// Take a checkpoint of a session: its files and its journal position.
 ///
 /// The checkpoint includes uncommitted, untracked and ignored files and `.git`. Regenerable folders
@@ -95,12 +92,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         bytes(captured.bytes),
         bytes(captured.written)
     ));
-    if captured.written > LARGE {
-        stderr_line(&format!(
-            "hint: {} are new; `checkpoints.exclude` in config.toml excludes regenerable files; see `segno checkpoint show {}`",
-            bytes(captured.written),
-            taken.manifest.id
-        ));
+    for hint in checkpoint::size_hints(captured, env.remote.is_some()) {
+        stderr_line(&format!("hint: {hint}"));
     }
     if let Ok(sent) = &sent {
         sent.iter().for_each(|one| stdout_line(&describe_push(one)));
