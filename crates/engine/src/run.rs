@@ -162,6 +162,7 @@ pub async fn execute(
             rate_limits: workflow.rate_limits,
             context_full: workflow.context_full,
             has_memory: workflow.has_memory,
+            resume_context: workflow.handoff.resume_context,
             compaction: workflow.context.compaction.clone(),
         },
         earlier,
@@ -233,7 +234,7 @@ pub async fn execute(
 
 /// The agent that extracts notes from the conversation, where the spec names one.
 fn reader(runner: &Runner, workflow: &Workflow) -> Option<Reader> {
-    let reading = workflow.handoff.as_ref()?;
+    let reading = workflow.handoff.reader.as_ref()?;
     let (driver, price) = runner.agents.driver_and_price(&reading.reader)?;
     Some(Reader {
         agent: reading.reader.clone(),

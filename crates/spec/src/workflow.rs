@@ -12,7 +12,7 @@ use super::context::{self, ContextPolicy};
 use super::cursor::{Cursor, ParseState};
 use super::environment::{self, Environment};
 use super::fields::Keys;
-use super::handoff::HandoffReader;
+use super::handoff::Handoff;
 use super::inputs::{self, Inputs};
 use super::node;
 use super::outputs::{self, Artifact};
@@ -127,8 +127,7 @@ pub struct Workflow {
     /// When checkpoints are created automatically.
     pub checkpoints: Checkpoints,
     pub pauses: PausePolicy,
-    /// The agent that reads the conversation for notes after a run has stopped (`handoff`).
-    pub handoff: Option<HandoffReader>,
+    pub handoff: Handoff,
 }
 
 /// When checkpoints are created without a request, and which files they contain.
@@ -288,7 +287,7 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
     let continuity = fields.get("continuity");
     let continuity = continuity.map(|cursor| cursor.fields(&CONTINUITY_KEYS));
     let continuity = |key: &str| continuity.as_ref().and_then(|fields| fields.get(key));
-    let reading = continuity("handoff").map(|cursor| HandoffReader::read(&cursor, &agents));
+    let handoff = continuity("handoff").map(|cursor| Handoff::read(&cursor, &agents));
     Workflow {
         name: fields.read("name", |cursor| name(&cursor)),
         description: fields.get("description").map(|cursor| cursor.text()),
@@ -312,7 +311,7 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
         pauses: continuity("pause")
             .map(|cursor| PausePolicy::read(&cursor))
             .unwrap_or_default(),
-        handoff: reading,
+        handoff: handoff.unwrap_or_default(),
         checkpoints: continuity("checkpoint")
             .map(|cursor| Checkpoints::read(&cursor))
             .unwrap_or_default(),

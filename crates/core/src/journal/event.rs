@@ -270,6 +270,10 @@ events! {
         input: Text,
         /// The digest of everything that the answer depends on.
         input_digest: Digest,
+        /// The resume context that the agent gets in addition, from this attempt on: the text as it
+        /// was sent. Not part of the input or its digest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resume_context: Option<String>,
     }
     /// A step is finished; it will not be run again.
     StepFinished = "step_finished" {

@@ -248,7 +248,7 @@ pub struct IllegalEvent {
 
 impl State {
     /// The version of the fold. A cached state of another version is discarded and folded again.
-    pub const VERSION: u16 = 12;
+    pub const VERSION: u16 = 13;
 
     /// The state before the first event.
     pub fn empty(session: SessionId) -> Self {
@@ -448,6 +448,8 @@ impl State {
                 });
                 let same = before.as_ref().filter(|before| before.agent == event.agent);
                 let weight = same.and_then(|before| before.last_call_tokens);
+                let given = event.resume_context.as_ref().map(|_| entry.seq);
+                let given = given.or_else(|| before.as_ref()?.resume_context);
                 let open = OpenStep {
                     revision: event.revision,
                     attempt: event.attempt,
@@ -460,6 +462,7 @@ impl State {
                     native: before.and_then(|before| before.native),
                     handed_over_at: handed,
                     last_call_tokens: weight,
+                    resume_context: given,
                 };
                 self.open_steps.insert(event.path.clone(), open);
                 if let Some(chat) = &mut self.chat {

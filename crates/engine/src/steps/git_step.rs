@@ -41,6 +41,7 @@ impl Runner {
             agent: GIT.to_owned(),
             input,
             input_digest: Digest::of(description.as_bytes()),
+            resume_context: None,
         };
         let failed = |error: Failure| StepFailed {
             path: path.clone(),

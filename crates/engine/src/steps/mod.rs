@@ -17,6 +17,7 @@ pub mod chat;
 mod compaction;
 mod event_queue;
 mod git_step;
+mod given_context;
 mod human;
 pub(crate) mod json_answer;
 pub(crate) mod notes_file;
@@ -54,6 +55,7 @@ use crate::steps::notes_file::{NotesFile, StepNote};
 use crate::stop::{Stop, StopToken};
 use crate::{history, lease, workspace};
 use agents::Agent;
+use given_context::GivenContext;
 use step::Step;
 
 pub use agents::{Agents, PrepareError};
@@ -210,11 +212,10 @@ impl Runner {
         let (executed_by, actor) = self.actor(&path, agent);
         let toolset = self.agents.toolset(tools.unwrap_or(&actor.tools));
         let tools = tools.unwrap_or(&spec_agent.tools);
-        let mut notes = match &self.notes {
+        let notes = match &self.notes {
             Some(notes) => notes.prompt_text(self)?,
             None => String::new(),
         };
-        notes.push_str(&self.task_context().await?);
         let step = Step {
             path: path.clone(),
             agent,
@@ -225,6 +226,7 @@ impl Runner {
                 (None, _) => self.past_exchanges(agent, scope).await?,
             },
             notes,
+            context: GivenContext::default(),
             driver: &actor.driver,
             provider: &spec_agent.identity,
             provider_name: actor.provider,

@@ -21,6 +21,7 @@ use crate::auto_pause::AutoPause;
 use crate::budget::Budget;
 use crate::resume::Overrides;
 use crate::scope::Scope;
+use crate::steps::given_context::PreviousRun;
 use crate::steps::step::unfinished_steps;
 
 /// Which run of which session, and where it works.
@@ -42,6 +43,8 @@ pub(crate) struct Policy {
     pub(crate) context_full: ContextFull,
     /// Whether models receive their earlier questions and answers.
     pub(crate) has_memory: bool,
+    /// Whether agents that start after a resume get the resume context.
+    pub(crate) resume_context: bool,
     /// When the run compacts a model's conversation.
     pub(crate) compaction: Option<Compaction>,
 }
@@ -54,6 +57,8 @@ pub(crate) struct EarlierRuns {
     /// Questions that no one has answered yet.
     pub(crate) open_questions: BTreeMap<Path, Question>,
     pub(crate) overrides: Overrides,
+    /// The run that this one continues, if it resumes a session.
+    pub(crate) previous_run: Option<PreviousRun>,
     pub(crate) saved: Mutex<Saved>,
 }
 
@@ -82,6 +87,7 @@ impl EarlierRuns {
             unfinished,
             open_questions,
             overrides,
+            previous_run: PreviousRun::of(state, opening),
             saved: Mutex::default(),
         }
     }

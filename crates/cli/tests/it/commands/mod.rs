@@ -30,6 +30,7 @@ mod pause;
 mod plan;
 mod recover;
 mod resume;
+mod resume_context;
 mod retries;
 mod run;
 mod secrets;
