@@ -161,6 +161,7 @@ pub async fn execute(
             timeout: workflow.runtime.timeout,
             rate_limits: workflow.rate_limits,
             context_full: workflow.context_full,
+            context_limits: workflow.context_limits,
             has_memory: workflow.has_memory,
             resume_context: workflow.handoff.resume_context,
             compaction: workflow.context.compaction.clone(),

@@ -633,6 +633,11 @@ fn invalid_tools_and_policies_are_rejected() {
             "continuity: {memory: all}",
             "must be one of `steps`, `none`",
         ),
+        (
+            "continuity: {context_warning_percent: 90}",
+            "must not be above `context_full_percent`",
+        ),
+        ("continuity: {context_full_percent: 0}", "from 1 to 100"),
         ("continuity: {handoff: {}}", "`reader` is missing"),
         (
             "continuity: {handoff: {resume_context: true, within_s: 5}}",

@@ -38,6 +38,8 @@ pub(crate) struct Agent {
     pub(super) driver: AgentDriver,
     /// The price, if it is known.
     pub(super) price: Option<Price>,
+    /// The size of its model's context window in tokens, if it is known.
+    pub(super) window: Option<u64>,
     /// The model that summarizes its conversation, if it is not the agent's own, and its price.
     pub(super) summarizer: Option<Summarizer>,
     pub(super) tools: Vec<String>,
@@ -97,6 +99,10 @@ impl Agents {
             created.push((&agent.provider, driver.clone()));
             let prepared = Agent {
                 price: price(env, workflow, agent.provider.model())?,
+                window: agent
+                    .provider
+                    .model()
+                    .and_then(|model| env.drivers.context_window(model)),
                 summarizer: summarizer(env, workflow, &agent.provider, folder)?,
                 prompt: agent.prompt.clone(),
                 skills: skills_prompt(&workflow.skills),

@@ -6,7 +6,7 @@ use segno_core::conversation::ConversationItem;
 use segno_core::journal::Seq;
 use segno_core::resume::{Plan, Strategy, choose_strategy};
 use segno_core::state::{AttemptStatus, NativeConversation, OpenStep, State};
-use segno_core::usage::ContextUsage;
+use segno_core::usage::ContextLimits;
 
 use super::Runner;
 use super::agent_events::RecentConversation;
@@ -100,7 +100,7 @@ impl Runner {
         let cause = recent
             .interruption()
             .or_else(|| is_copied(&state, before).then_some(Cause::Copied))
-            .unwrap_or_else(|| cause(&plan, open.as_ref(), before));
+            .unwrap_or_else(|| cause(&plan, open.as_ref(), before, self.policy.context_limits));
         let unanswered = found.unanswered(prior.unanswered.clone());
         let copied_from = state.forked.as_ref().and_then(|it| it.workspace.clone());
         let copied_from = copied_from.filter(|_| native.is_none());
@@ -246,6 +246,7 @@ impl Runner {
         let found = collecting.await;
         let mut found = found.map_err(|error| StepError::Engine(error.into()))?;
         found.evidence.ruled_out = excluded.to_vec();
+        found.evidence.context_limits = self.policy.context_limits;
         if resumes {
             found
                 .evidence
@@ -356,12 +357,15 @@ fn is_copied(state: &State, before: Option<&OpenStep>) -> bool {
 
 /// Why the previous attempt was interrupted. The newest attempt has just started and does not
 /// count.
-fn cause(plan: &Plan, open: Option<&OpenStep>, before: Option<&OpenStep>) -> Cause {
+fn cause(
+    plan: &Plan,
+    open: Option<&OpenStep>,
+    before: Option<&OpenStep>,
+    limits: ContextLimits,
+) -> Cause {
     let native = open.and_then(|open| open.native.as_ref());
     let full = native.and_then(|native| native.context?.percent());
-    if plan.strategy == Strategy::Summarized
-        && full.is_some_and(|percent| percent >= ContextUsage::FULL)
-    {
+    if plan.strategy == Strategy::Summarized && full.is_some_and(|percent| percent >= limits.full) {
         return Cause::Full;
     }
     before.map_or(Cause::Lost, |before| Cause::of(&before.status))

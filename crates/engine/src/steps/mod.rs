@@ -20,6 +20,7 @@ mod git_step;
 mod given_context;
 mod human;
 pub(crate) mod json_answer;
+mod model_context;
 pub(crate) mod notes_file;
 mod rate_limit;
 mod run_cli_agent;
@@ -237,6 +238,7 @@ impl Runner {
             permissions: &actor.permissions,
             access,
             price: actor.price,
+            window: actor.window,
             summarizer: actor
                 .summarizer
                 .as_ref()

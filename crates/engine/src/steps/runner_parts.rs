@@ -11,7 +11,7 @@ use segno_core::journal::{Event, OnChange, Run, StepDiscarded};
 use segno_core::retry;
 use segno_core::state::{FinishedSteps, OpenStep, Question, State};
 use segno_core::step::Path;
-use segno_core::usage::Usage;
+use segno_core::usage::{ContextLimits, Usage};
 use segno_spec::template::Templates;
 use segno_spec::{Compaction, ContextFull, RateLimitPolicy};
 use tokio::sync::Semaphore;
@@ -39,8 +39,10 @@ pub(crate) struct Policy {
     pub(crate) timeout: Option<Duration>,
     /// What the run does when a provider limits it and says when the limit ends.
     pub(crate) rate_limits: RateLimitPolicy,
-    /// What the run does when the context of a CLI agent is nearly full.
+    /// What the run does when the context of an agent is full.
     pub(crate) context_full: ContextFull,
+    /// When a context is nearly full, and when it is full.
+    pub(crate) context_limits: ContextLimits,
     /// Whether models receive their earlier questions and answers.
     pub(crate) has_memory: bool,
     /// Whether agents that start after a resume get the resume context.

@@ -64,6 +64,8 @@ pub(super) struct Step<'a> {
     pub(super) access: AccessMode,
     /// The price, if it is known.
     pub(super) price: Option<Price>,
+    /// The size of an API model's context window in tokens, if it is known.
+    pub(super) window: Option<u64>,
     /// The model that summarizes the conversation, if it is not the agent's own, and its price.
     pub(super) summarizer: Option<(&'a dyn Model, Option<Price>)>,
 }

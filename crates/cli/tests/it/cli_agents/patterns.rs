@@ -28,7 +28,7 @@ const PATTERNS: [(&str, &str); 8] = [
     ),
     (
         "evaluator",
-        "{type: evaluator_optimizer, config: {producer: producer, evaluator: {agent: judge, input: \"Judge it. [script:judge]\"}, accept: {min_score: 80, max_iters: 2}, revise_prompt: \"Go on. [script:work]\"}}",
+        "{type: evaluator_optimizer, config: {producer: producer, evaluator: {agent: judge, input: \"Judge it. [script:judge]\"}, accept: {min_score: 80, max_iters: 2}, revise_prompt: \"Continue. [script:work]\"}}",
     ),
     (
         "orchestrator",
@@ -40,7 +40,7 @@ const PATTERNS: [(&str, &str); 8] = [
     ),
     (
         "plan",
-        "{type: plan, config: {agent: worker, tasks: [{id: T1, title: Begin, description: \"[script:work]\"}, {id: T2, title: Go on, description: \"[script:work]\"}, {id: T3, title: End, description: \"[script:work]\"}]}}",
+        "{type: plan, config: {agent: worker, tasks: [{id: T1, title: Begin, description: \"[script:work]\"}, {id: T2, title: Continue, description: \"[script:work]\"}, {id: T3, title: End, description: \"[script:work]\"}]}}",
     ),
 ];
 
@@ -88,7 +88,7 @@ impl PatternFixture {
                 )
             }
         };
-        let pattern = pattern.replace("WORK", "input: \"Go on. [script:work]\"");
+        let pattern = pattern.replace("WORK", "input: \"Continue. [script:work]\"");
         let spec = format!(
             "version: 0
 name: task

@@ -130,7 +130,7 @@ fn resumed_conversation_keeps_its_system_prompt() {
 name: task
 runtime: {{provider: claude-code}}
 agents: {{worker: {{prompt: You do tasks.}}}}
-pattern: {{type: chain, config: {{steps: [{{agent: worker, input: \"Begin. {}\"}}, {{agent: worker, input: \"Go on. {}\"}}]}}}}
+pattern: {{type: chain, config: {{steps: [{{agent: worker, input: \"Begin. {}\"}}, {{agent: worker, input: \"Continue. {}\"}}]}}}}
 continuity: {{pause: {{after_steps: 1}}}}
 ",
         markers[0], markers[1]
