@@ -457,8 +457,9 @@ events! {
         digest: Digest,
         bytes: u64,
     }
-    /// The git status of the workspace when a run released the session, so that a later run notices
-    /// changes that others made.
+    /// The git status of the workspace, so that a later run notices changes that others made. Recorded
+    /// where it changed: at the start of a run, when a step finished that may have changed files, and
+    /// when a run released the session.
     WorkspaceStatusRecorded = "workspace_seen" {
         /// The branch; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -80,8 +80,8 @@ pub struct State {
     pub active_ms: u64,
     /// How long the session waited for limits to be lifted.
     pub waits: Waits,
-    /// The workspace status when the newest run released the session; absent during a run, and after a
-    /// lost run.
+    /// The last recorded workspace status: at the start of a run, when a step finished that may have
+    /// changed files, or when a run released the session.
     #[serde(rename = "seen")]
     pub workspace_status: Option<WorkspaceStatusRecorded>,
     /// The artifacts written so far.
@@ -433,7 +433,6 @@ impl State {
                 self.status = Status::Running;
                 self.error = None;
                 self.stopped = None;
-                self.workspace_status = None;
             }
             Event::StepStarted(event) => {
                 let before = self.open_steps.remove(&event.path);

@@ -18,6 +18,9 @@ use crate::env::{self, AgentDriver, Env, ToolsetRequest};
 use crate::observe::Observer;
 use crate::secrets::{NoSecret, Secrets};
 
+/// The provider of agents that answer from a file.
+pub(super) const SCRIPTED: &str = "scripted";
+
 /// All agents by name, and the toolsets of the models.
 pub struct Agents {
     agents: BTreeMap<String, Agent>,
@@ -139,10 +142,10 @@ impl Agents {
         found.is_some_and(|found| matches!(found.driver, AgentDriver::CliAgent(_)))
     }
 
-    /// Whether any agent is a CLI agent.
-    pub(crate) fn has_cli_agents(&self) -> bool {
+    /// Whether any agent works in the workspace: all but scripted ones may.
+    pub fn work_in_workspace(&self) -> bool {
         let mut all = self.agents.values();
-        all.any(|agent| matches!(agent.driver, AgentDriver::CliAgent(_)))
+        all.any(|agent| agent.provider != SCRIPTED)
     }
 
     /// The adapter of an agent, and its price if known.

@@ -91,6 +91,7 @@ impl Runner {
                 elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             })
             .await;
+        self.record_workspace_status().await;
         Ok(self.rendering.answers.add(Source::Fresh {
             text: clean.into(),
             path: path.clone(),

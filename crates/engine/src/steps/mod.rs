@@ -28,6 +28,7 @@ mod run_model_loop;
 mod runner_parts;
 mod step;
 mod toolset;
+mod workspace_record;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -244,6 +245,7 @@ impl Runner {
                 .as_ref()
                 .map(|(model, price)| (&**model, *price)),
         };
+        let records = self.exchange.is_none() && (step.may_change_files() || self.notes.is_some());
         let answer = self.rendering.answers.add(self.step(step).await?);
         if let Some(notes) = &self.notes {
             // The answer is durable before a file mentions it.
@@ -256,6 +258,9 @@ impl Runner {
                 answer: &self.text(answer).await?,
             };
             notes.add(self, note).await?;
+        }
+        if records {
+            self.record_workspace_status().await;
         }
         self.remember(&path, agent, scope, QuestionText::InMemory(input), answer);
         Ok(answer)

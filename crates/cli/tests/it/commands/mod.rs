@@ -13,6 +13,7 @@ mod checkpoint;
 mod config;
 mod context;
 mod doctor;
+mod drift;
 mod export_import;
 mod fork;
 mod from_checkpoint;
