@@ -48,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) confine_programs: bool,
     /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// The sizes of models' context windows in tokens, by model name.
+    pub(crate) context_windows: BTreeMap<String, u64>,
     /// How CLI agents are started, by provider name.
     pub(crate) programs: BTreeMap<&'static str, ProgramSettings>,
     /// Default agent and default reviewer of `segno work`.
@@ -113,6 +115,7 @@ impl Default for Config {
             writes: WritePolicy::default(),
             confine_programs: true,
             prices: BTreeMap::new(),
+            context_windows: BTreeMap::new(),
             programs: BTreeMap::new(),
             work_agent: None,
             work_reviewer: None,
@@ -252,7 +255,16 @@ pub(crate) fn effective(path: &Path) -> Result<(Vec<Setting>, Config), Error> {
         value: serde_json::json!({"input": price.input, "output": price.output}),
         is_set: true,
     });
-    let settings = KEYS.iter().map(|key| setting(key)).chain(prices).collect();
+    let windows = config
+        .context_windows
+        .iter()
+        .map(|(model, window)| Setting {
+            key: format!("context_windows.{model}"),
+            value: (*window).into(),
+            is_set: true,
+        });
+    let settings = KEYS.iter().map(|key| setting(key));
+    let settings = settings.chain(prices).chain(windows).collect();
     Ok((settings, config))
 }
 
@@ -332,7 +344,9 @@ fn parse(path: &Path) -> Result<Option<toml::Table>, Error> {
 fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
     let mut config = Config::default();
     for key in key_names(table) {
-        if !KEYS.contains(&key.as_str()) && !key.starts_with("prices.") {
+        let by_model = ["prices.", "context_windows."];
+        let by_model = by_model.iter().any(|section| key.starts_with(section));
+        if !KEYS.contains(&key.as_str()) && !by_model {
             let known = KEYS.join(", ");
             config.notices.push(format!(
                 "{}: `{key}` is not a setting; the settings are {known}",
@@ -350,6 +364,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         "network",
         "tools",
         "prices",
+        "context_windows",
         "claude-code",
         "codex",
         "acp",
@@ -422,8 +437,18 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
                 .insert(model.clone(), self::price(model, price)?);
         }
     }
+    if let Some(toml::Value::Table(windows)) = table.get("context_windows") {
+        for model in windows.keys() {
+            let window = number(table, "context_windows", model, WINDOW_TOKENS)?;
+            let named = window.map(|window| (model.clone(), window));
+            config.context_windows.extend(named);
+        }
+    }
     Ok(config)
 }
+
+/// The possible sizes of a context window in tokens.
+const WINDOW_TOKENS: RangeInclusive<u64> = 1_000..=100_000_000;
 
 /// Parses how a CLI agent is started.
 fn program_settings(table: &toml::Table, section: &str) -> Result<ProgramSettings, String> {
@@ -458,7 +483,7 @@ fn program_settings(table: &toml::Table, section: &str) -> Result<ProgramSetting
         program,
         permissions,
         allow,
-        window: number(table, section, "context_window", 1_000..=100_000_000)?,
+        window: number(table, section, "context_window", WINDOW_TOKENS)?,
         mcp: boolean(table, section, "mcp")?.unwrap_or(true),
     })
 }

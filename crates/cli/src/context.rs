@@ -169,6 +169,7 @@ impl Context {
                 writes: without_own_files(&config.writes),
                 confine_programs: config.confine_programs,
                 prices: config.prices.clone(),
+                context_windows: config.context_windows.clone(),
                 programs: config.programs.clone(),
                 permissions,
                 service: match persistence {

@@ -105,6 +105,10 @@ pub trait CliAgent: Send + Sync {
     /// own.
     fn accepts_id(&self) -> bool;
 
+    /// Whether the CLI agent has a system prompt, which every call sets anew. For others it precedes
+    /// the first message of a conversation.
+    fn has_system_prompt(&self) -> bool;
+
     /// Sends the request and returns the answer when the CLI agent and every process that it started
     /// have ended. The driver reports the conversation's id before any of its messages; an id other than
     /// the requested one is an error, and everything after it is ignored. Dropping the future kills the

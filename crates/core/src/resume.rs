@@ -5,7 +5,7 @@
 //! lost. A strategy that was tried and failed is not tried again.
 
 use crate::cli_agent::Health;
-use crate::usage::ContextUsage;
+use crate::usage::{ContextLimits, ContextUsage};
 use crate::words::words;
 
 words! {
@@ -41,6 +41,8 @@ pub struct Evidence {
     pub has_copy: bool,
     /// The context usage.
     pub context_usage: Option<ContextUsage>,
+    /// When the context counts as full.
+    pub context_limits: ContextLimits,
     /// Strategies that were tried and failed, or must not be tried.
     pub ruled_out: Vec<Strategy>,
 }
@@ -103,7 +105,7 @@ fn refusal(strategy: Strategy, evidence: &Evidence) -> Option<String> {
             .context_usage
             .as_ref()
             .and_then(ContextUsage::percent)
-        && percent >= ContextUsage::FULL
+        && percent >= evidence.context_limits.full
     {
         return Some(format!("{percent} % of the context is used"));
     }

@@ -110,12 +110,25 @@ pub struct ContextUsage {
     pub window: Option<u64>,
 }
 
-impl ContextUsage {
-    /// The percentage from which the user is warned.
-    pub const NEARLY_FULL: u64 = 80;
-    /// The percentage from which the session's policy acts.
-    pub const FULL: u64 = 85;
+/// The percentages of a context window from which Segno acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextLimits {
+    /// From here on, the user is warned.
+    pub warning: u64,
+    /// From here on, the session's policy applies.
+    pub full: u64,
+}
 
+impl Default for ContextLimits {
+    fn default() -> Self {
+        Self {
+            warning: 80,
+            full: 85,
+        }
+    }
+}
+
+impl ContextUsage {
     /// The used percentage; `None` if the size of the window is unknown.
     pub fn percent(&self) -> Option<u64> {
         let window = self.window.filter(|window| *window > 0)?;

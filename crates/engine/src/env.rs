@@ -197,6 +197,12 @@ pub trait Drivers: Send + Sync {
         None
     }
 
+    /// The size of a model's context window in tokens, if it is known.
+    fn context_window(&self, model: &str) -> Option<u64> {
+        let _ = model;
+        None
+    }
+
     /// A variable of this process's environment.
     fn variable(&self, name: &str) -> Option<String> {
         let _ = name;

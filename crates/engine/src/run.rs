@@ -28,15 +28,15 @@ use crate::error::Error;
 use crate::extraction::{self, Reader};
 use crate::journal::Writer;
 use crate::observe::Observer;
+use crate::resume::Overrides;
 use crate::resume::context::Outline;
-use crate::resume::{Overrides, drift};
 use crate::scope::Scope;
 use crate::steps::chat::Exchange;
 use crate::steps::notes_file::NotesFile;
 use crate::steps::{Agents, EarlierRuns, Limits, Policy, Rendering, RunIdentity, Runner, Saved};
 use crate::stop::{Stop, StopToken};
 use crate::trace::Tracer;
-use crate::{artifacts, lease, note_events, patterns, workspace};
+use crate::{artifacts, lease, note_events, patterns};
 
 /// A run that reached the end of its workflow.
 #[derive(Debug)]
@@ -161,7 +161,9 @@ pub async fn execute(
             timeout: workflow.runtime.timeout,
             rate_limits: workflow.rate_limits,
             context_full: workflow.context_full,
+            context_limits: workflow.context_limits,
             has_memory: workflow.has_memory,
+            resume_context: workflow.handoff.resume_context,
             compaction: workflow.context.compaction.clone(),
         },
         earlier,
@@ -233,7 +235,7 @@ pub async fn execute(
 
 /// The agent that extracts notes from the conversation, where the spec names one.
 fn reader(runner: &Runner, workflow: &Workflow) -> Option<Reader> {
-    let reading = workflow.handoff.as_ref()?;
+    let reading = workflow.handoff.reader.as_ref()?;
     let (driver, price) = runner.agents.driver_and_price(&reading.reader)?;
     Some(Reader {
         agent: reading.reader.clone(),
@@ -247,10 +249,15 @@ fn reader(runner: &Runner, workflow: &Workflow) -> Option<Reader> {
 /// Journals the start of the run, together with the notes that were added while no run was active,
 /// so that the first agent already sees them.
 async fn journal_opening(env: &Env, runner: &Runner, mut opening: Vec<Event>) -> Result<(), Error> {
+    let is_first = opening.is_empty();
     let (notes, taken) = note_events::inbox_notes(env, runner.id.session).await?;
     opening.extend(notes);
     if !opening.is_empty() {
         runner.journal.write_and_consume(opening, taken).await?;
+    }
+    // A resume has compared the workspace with the recorded status before.
+    if is_first && runner.exchange.is_none() && runner.records_workspace() {
+        runner.record_workspace_status().await;
     }
     Ok(())
 }
@@ -285,9 +292,8 @@ async fn journal_end(
         lease_keeper.abort();
         return result;
     }
-    let cli_agents = runner.agents.has_cli_agents() || runner.earlier.overrides.agent.is_some();
-    let seen = if cli_agents && result.is_err() {
-        drift::to_recorded(&workspace::workspace_status(env, &runner.id.workspace, None).await)
+    let seen = if runner.records_workspace() && result.is_err() {
+        runner.changed_workspace_status().await
     } else {
         None
     };
@@ -344,7 +350,7 @@ async fn journal_end(
         ) => (Status::Paused, Some(failure(env, error))),
         Err(error) => (Status::Failed, Some(failure(env, error))),
     };
-    events.extend(seen.map(Event::from));
+    events.extend(seen);
     events.push(RunEnded { status, error }.into());
     match (runner.journal.close(events, taken).await, result) {
         // P14: a run whose end is not durable has not succeeded.

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use segno_core::journal::Seq;
 use segno_core::note::Note;
+use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_engine::{Env, history, workspace};
 use serde::{Deserialize, Serialize};
@@ -201,7 +202,10 @@ async fn git_changes(env: &Env, summary: &Summary) -> Result<Page, history::Erro
     let folder = std::path::Path::new(&summary.workspace);
     let state = history::load_state(env, summary.id).await?;
     let status = workspace::workspace_status(env, folder, state.start_commit()).await;
-    let Some(git) = item::git(&status, state.workspace_status.as_ref()) else {
+    // While a run is active, its own agents change files.
+    let seen = state.workspace_status.as_ref();
+    let seen = seen.filter(|_| state.status != Status::Running);
+    let Some(git) = item::git(&status, seen) else {
         return Ok(Page::empty());
     };
     Ok(Page {

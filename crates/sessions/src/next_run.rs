@@ -12,6 +12,8 @@ use std::path::Path;
 
 use segno_core::journal::{Event, InFlight, OnChange};
 use segno_core::resume::Strategy;
+use segno_core::session::Kind;
+use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{AttemptStatus, OpenStep, State};
 use segno_core::step;
 use segno_core::store::Summary;
@@ -163,21 +165,11 @@ pub(crate) async fn prepare(
         observer,
     );
     let agents = preparing.await?;
-    if options.on_drift != OnDrift::Accept && state.workspace_status.is_some() {
-        let status = workspace::workspace_status(&env, workspace, None).await;
-        let drift = drift::since_last_run(&state, &status).unwrap_or_default();
-        if !drift.is_empty() && options.on_drift == OnDrift::Refuse {
-            return Err(Error::WorkspaceDrifted {
-                name: summary.name.clone(),
-                drift,
-            });
-        }
-        if !drift.is_empty() {
-            observer.notice(&format!(
-                "the workspace changed since this session last ran: {}",
-                drift.join("; ")
-            ));
-        }
+    let mut status = None;
+    if summary.kind != Kind::Chat && agents.work_in_workspace() {
+        let now = workspace::workspace_status(&env, workspace, None).await;
+        check_drift(summary, &state, &now, options.on_drift, observer)?;
+        status = drift::to_event(&state, &now);
     }
     check_overrides_apply(summary, &state, &agents, &options)?;
     if let Some(stopped) = &state.stopped
@@ -204,6 +196,7 @@ pub(crate) async fn prepare(
     };
     let mut opening: Vec<Event> = vec![env.run_started()];
     opening.extend(steps::unknown_step_events(&state));
+    opening.extend(status);
     if let Some(edited) = spec.edited {
         opening.extend(edited.events(&env, spec.policy).await?);
     }
@@ -221,6 +214,42 @@ pub(crate) async fn prepare(
         exchange: None,
     };
     Ok((env, run_start))
+}
+
+/// Reports or refuses what changed in the workspace since its status was last recorded.
+fn check_drift(
+    summary: &Summary,
+    state: &State,
+    status: &WorkspaceStatus,
+    on_drift: OnDrift,
+    observer: &dyn Observer,
+) -> Result<(), Error> {
+    let drift = drift::since_last_run(state, status).unwrap_or_default();
+    if drift.is_empty() {
+        return Ok(());
+    }
+    match on_drift {
+        OnDrift::Accept => {}
+        OnDrift::Refuse => {
+            return Err(Error::WorkspaceDrifted {
+                name: summary.name.clone(),
+                drift,
+            });
+        }
+        OnDrift::Warn => {
+            // A lost run recorded nothing after its last finished step.
+            let by = if state.in_flight().next().is_some() {
+                " (by others, or by the step that was in flight)"
+            } else {
+                ""
+            };
+            observer.notice(&format!(
+                "the workspace changed since this session last ran{by}: {}",
+                drift.join("; ")
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses overrides that would have no effect.

@@ -13,7 +13,9 @@ use segno_core::state::State;
 use segno_core::store::Summary;
 use segno_core::usage::Usage;
 use segno_engine::history::{self, recorded_spec};
-use segno_engine::resume::context::{ContextInput, Outline, Task, TaskStatus, compile, edited};
+use segno_engine::resume::context::{
+    ContextInput, Outline, Progress, Task, TaskStatus, compile, edited, why_ended,
+};
 use segno_engine::{Env, lease, workspace};
 use segno_spec::Pattern;
 
@@ -21,17 +23,6 @@ use crate::{notes, work};
 
 pub use edit::{Error, edit};
 pub use segno_engine::resume::context::{MAX_TOKENS, ResumeContext, Section, quote};
-
-/// Why the newest run ended, if that is recorded.
-fn ended(state: &State) -> Option<String> {
-    let stopped = state.stopped.as_ref().map(|stopped| match &stopped.reason {
-        Some(reason) => format!("requested by {}: {reason}", stopped.by),
-        None => format!("requested by {}", stopped.by),
-    });
-    let failed = state.error.as_ref();
-    let failed = failed.map(|error| format!("{} ({})", error.message, error.kind));
-    stopped.or(failed)
-}
 
 /// Everything that a resume context is compiled from.
 #[derive(Debug)]
@@ -75,8 +66,8 @@ pub async fn collect(env: &Env, summary: Summary) -> Result<ContextSource, histo
         let tasks = plan.tasks.iter().map(task).collect();
         (tasks, plan.done as u64, Some(plan.issue))
     } else {
-        let tasks = outline.tasks(&state, finished.as_ref());
-        (tasks, state.finished, outline.issue)
+        let Progress { tasks, done } = outline.progress(&state, finished.as_ref());
+        (tasks, done, outline.issue)
     };
     Ok(ContextSource {
         handoff,
@@ -89,7 +80,7 @@ pub async fn collect(env: &Env, summary: Summary) -> Result<ContextSource, histo
             state.start_commit(),
         )
         .await,
-        ended: ended(&state).or(lost),
+        ended: lost.or_else(|| why_ended(&state)),
         edited: edited(env, summary.id, &state).await?,
         summary,
         state,
@@ -146,6 +137,7 @@ impl ContextSource {
             workspace_status: Some(&self.workspace_status),
             ended: self.ended.as_deref(),
             usage: self.state.usage,
+            has_tools: true,
         };
         compile(&known, MAX_TOKENS)
     }

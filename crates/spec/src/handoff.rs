@@ -1,21 +1,55 @@
-//! `continuity.handoff`: the agent that reads the conversation when a session stops, and extracts
-//! notes for the next run.
+//! `continuity.handoff`: what the next run learns from the runs before it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::agents::Agent;
 use super::cursor::Cursor;
-use super::fields::Keys;
+use super::fields::{Fields, Keys};
 use super::provider::Provider;
 
 const KEYS: Keys = Keys {
-    required: &["reader"],
-    optional: &["within_s"],
+    required: &[],
+    optional: &["reader", "within_s", "resume_context"],
 };
 
 /// The default of `within_s`.
 const DEFAULT_WITHIN: Duration = Duration::from_secs(20);
+
+/// What the next run learns from the runs before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handoff {
+    /// The agent that extracts notes from the conversation when a run has stopped.
+    pub reader: Option<HandoffReader>,
+    /// Whether the first step of each agent after a resume gets the resume context.
+    pub resume_context: bool,
+}
+
+impl Default for Handoff {
+    fn default() -> Self {
+        Self {
+            reader: None,
+            resume_context: true,
+        }
+    }
+}
+
+impl Handoff {
+    pub(super) fn read(cursor: &Cursor<'_>, agents: &BTreeMap<String, Agent>) -> Self {
+        let fields = cursor.fields(&KEYS);
+        let resume_context = fields.get("resume_context");
+        let has_reader = fields.get("reader").is_some();
+        // A block without effect, or a time limit without a reader, is a mistake.
+        let needs_reader = fields.get("within_s").is_some() || resume_context.is_none();
+        if cursor.is_map() && needs_reader && !has_reader {
+            cursor.invalid("`reader` is missing");
+        }
+        Self {
+            reader: has_reader.then(|| HandoffReader::read(&fields, agents)),
+            resume_context: resume_context.is_none_or(|cursor| cursor.boolean()),
+        }
+    }
+}
 
 /// The agent that extracts notes from a conversation, and its time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +61,7 @@ pub struct HandoffReader {
 }
 
 impl HandoffReader {
-    pub(super) fn read(cursor: &Cursor<'_>, agents: &BTreeMap<String, Agent>) -> Self {
-        let fields = cursor.fields(&KEYS);
+    fn read(fields: &Fields<'_>, agents: &BTreeMap<String, Agent>) -> Self {
         let reader = fields.read("reader", |cursor| {
             let name = cursor.text();
             match agents.get(&name).map(|agent| &agent.provider) {

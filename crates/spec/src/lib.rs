@@ -50,7 +50,7 @@ pub use binding::bind;
 pub use changes::{Change, StepChange, changed_steps};
 pub use context::{Compaction, ContextPolicy, Notes, NotesFormat};
 pub use environment::{Environment, Secret, Source};
-pub use handoff::HandoffReader;
+pub use handoff::{Handoff, HandoffReader};
 pub use inputs::{Input, Inputs, Type};
 pub use outline::{OutlineStep, Predecessor, outline, outline_path};
 pub use outputs::{Artifact, PathError, checked_artifact_path};

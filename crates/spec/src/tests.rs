@@ -111,7 +111,8 @@ fn every_supported_key_is_read() {
     assert!(matches!(&chain.steps[0].step, Step::Agent(step) if step.vars["n"] == json!(3)));
     assert_eq!(workflow.artifacts.len(), 2);
     assert_eq!(workflow.in_flight, InFlight::Stop);
-    let reading = workflow.handoff.unwrap();
+    assert!(workflow.handoff.resume_context);
+    let reading = workflow.handoff.reader.unwrap();
     assert_eq!(reading.reader, "b");
     assert_eq!(reading.within, Duration::from_secs(5));
 }
@@ -632,7 +633,20 @@ fn invalid_tools_and_policies_are_rejected() {
             "continuity: {memory: all}",
             "must be one of `steps`, `none`",
         ),
+        (
+            "continuity: {context_warning_percent: 90}",
+            "must not be above `context_full_percent`",
+        ),
+        ("continuity: {context_full_percent: 0}", "from 1 to 100"),
         ("continuity: {handoff: {}}", "`reader` is missing"),
+        (
+            "continuity: {handoff: {resume_context: true, within_s: 5}}",
+            "`reader` is missing",
+        ),
+        (
+            "continuity: {handoff: {resume_context: never}}",
+            "true or false",
+        ),
         ("continuity: {handoff: {reader: A}}", "did you mean `a`?"),
         (
             "continuity: {handoff: {reader: a, within_s: 0}}",

@@ -6,13 +6,14 @@ use std::time::Duration;
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::InFlight;
 use segno_core::snapshot::Rules;
+use segno_core::usage::ContextLimits;
 
 use super::agents::{self, Agent};
 use super::context::{self, ContextPolicy};
 use super::cursor::{Cursor, ParseState};
 use super::environment::{self, Environment};
 use super::fields::Keys;
-use super::handoff::HandoffReader;
+use super::handoff::Handoff;
 use super::inputs::{self, Inputs};
 use super::node;
 use super::outputs::{self, Artifact};
@@ -58,6 +59,8 @@ const CONTINUITY_KEYS: Keys = Keys {
         "max_total_wait_s",
         "checkpoint",
         "context_full",
+        "context_warning_percent",
+        "context_full_percent",
         "pause",
         "handoff",
     ],
@@ -124,11 +127,12 @@ pub struct Workflow {
     pub has_memory: bool,
     pub rate_limits: RateLimitPolicy,
     pub context_full: ContextFull,
+    /// When a context is nearly full, and when it is full.
+    pub context_limits: ContextLimits,
     /// When checkpoints are created automatically.
     pub checkpoints: Checkpoints,
     pub pauses: PausePolicy,
-    /// The agent that reads the conversation for notes after a run has stopped (`handoff`).
-    pub handoff: Option<HandoffReader>,
+    pub handoff: Handoff,
 }
 
 /// When checkpoints are created without a request, and which files they contain.
@@ -288,7 +292,11 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
     let continuity = fields.get("continuity");
     let continuity = continuity.map(|cursor| cursor.fields(&CONTINUITY_KEYS));
     let continuity = |key: &str| continuity.as_ref().and_then(|fields| fields.get(key));
-    let reading = continuity("handoff").map(|cursor| HandoffReader::read(&cursor, &agents));
+    let context_limits = read_context_limits(
+        continuity("context_warning_percent").as_ref(),
+        continuity("context_full_percent").as_ref(),
+    );
+    let handoff = continuity("handoff").map(|cursor| Handoff::read(&cursor, &agents));
     Workflow {
         name: fields.read("name", |cursor| name(&cursor)),
         description: fields.get("description").map(|cursor| cursor.text()),
@@ -312,7 +320,8 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
         pauses: continuity("pause")
             .map(|cursor| PausePolicy::read(&cursor))
             .unwrap_or_default(),
-        handoff: reading,
+        handoff: handoff.unwrap_or_default(),
+        context_limits,
         checkpoints: continuity("checkpoint")
             .map(|cursor| Checkpoints::read(&cursor))
             .unwrap_or_default(),
@@ -335,6 +344,22 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
             }),
         },
     }
+}
+
+/// Reads the percentages of a context window from which Segno warns and acts.
+fn read_context_limits(warning: Option<&Cursor<'_>>, full: Option<&Cursor<'_>>) -> ContextLimits {
+    let percent = |cursor: &Cursor<'_>| u64::from(cursor.integer(1..=100));
+    let default = ContextLimits::default();
+    let limit = full.map_or(default.full, percent);
+    let limits = ContextLimits {
+        // A lower limit alone also lowers the warning.
+        warning: warning.map_or(default.warning.min(limit), percent),
+        full: limit,
+    };
+    if let Some(cursor) = warning.filter(|_| limits.warning > limits.full) {
+        cursor.invalid("must not be above `context_full_percent`");
+    }
+    limits
 }
 
 fn name(cursor: &Cursor<'_>) -> String {

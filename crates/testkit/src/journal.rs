@@ -127,6 +127,7 @@ pub fn step_started(path: &str) -> Event {
         agent: "a".into(),
         input: Text::Inline("question".into()),
         input_digest: Digest::of(b"question"),
+        resume_context: None,
     }
     .into()
 }

@@ -266,6 +266,10 @@ impl CliAgent for Acp {
         false
     }
 
+    fn has_system_prompt(&self) -> bool {
+        false
+    }
+
     fn ask<'a>(
         &'a self,
         request: Request<'a>,

@@ -135,6 +135,10 @@ impl CliAgent for ClaudeCode {
         true
     }
 
+    fn has_system_prompt(&self) -> bool {
+        true
+    }
+
     fn ask<'a>(
         &'a self,
         request: Request<'a>,

@@ -8,3 +8,4 @@ mod stream;
 mod window;
 
 pub use driver::ClaudeCode;
+pub use window::default_for_family;

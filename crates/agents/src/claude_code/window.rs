@@ -22,7 +22,7 @@ impl Window {
 
 /// The context window of a family of models, as Claude Code 2.1.325 reports it; `None` for unknown
 /// models.
-fn default_for_family(model: &str) -> Option<u64> {
+pub fn default_for_family(model: &str) -> Option<u64> {
     const LARGE: u64 = 1_000_000;
     const FAMILIES: [(&str, u64); 7] = [
         ("claude-3-", 200_000),

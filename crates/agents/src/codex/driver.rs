@@ -128,6 +128,10 @@ impl CliAgent for Codex {
         false
     }
 
+    fn has_system_prompt(&self) -> bool {
+        false
+    }
+
     fn ask<'a>(
         &'a self,
         request: Request<'a>,

@@ -20,9 +20,9 @@ const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Show or edit the resume context that a new agent receives.
 ///
-/// The resume context is compiled from the journal, the notes and git, and bounded in size. Only an
-/// agent that starts a new conversation receives it, as quoted data; an agent whose own
-/// conversation is resumed does not.
+/// The resume context is compiled from the journal, the notes and git, and bounded in size. After a
+/// resume, the first step of each agent receives it as quoted data; an agent that continues its own
+/// conversation receives only what is new.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Session id, name, or unique prefix of either [default: the newest session in this folder]

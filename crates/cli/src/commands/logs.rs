@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segno_core::id::SessionId;
-use segno_core::journal::{Head, JournalEvent};
+use segno_core::journal::{Event, Head, JournalEvent};
 use segno_core::sanitize::escape_json;
 use segno_core::session::Status;
 use segno_core::store::Summary;
@@ -72,12 +72,22 @@ fn line(args: &Args, session: SessionId, entry: &JournalEvent) -> String {
     }
     let what = progress::describe(entry);
     let mut line = format!("{} {:>5}  {}", entry.at, entry.seq, text::sanitize(&what));
-    if args.full
-        && let Some(text) = entry.event.text()
-    {
-        for part in text::sanitize_lines(&json::text(text)).lines() {
-            line.push_str("\n                                | ");
-            line.push_str(part);
+    if args.full {
+        let context = match &entry.event {
+            Event::StepStarted(event) => event.resume_context.clone(),
+            _ => None,
+        };
+        for text in entry
+            .event
+            .text()
+            .map(json::text)
+            .into_iter()
+            .chain(context)
+        {
+            for part in text::sanitize_lines(&text).lines() {
+                line.push_str("\n                                | ");
+                line.push_str(part);
+            }
         }
     }
     line

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use segno_agents::claude_code::default_for_family;
 use segno_agents::program::{Permissions, Setup, home_folder};
 use segno_agents::transcript::{TranscriptFolder, TranscriptFormat};
 use segno_agents::{
@@ -42,6 +43,8 @@ pub(crate) struct MachineDrivers {
     pub(crate) confine_programs: bool,
     /// Prices of models, by model name.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// The sizes of context windows in tokens, by model name.
+    pub(crate) context_windows: BTreeMap<String, u64>,
     /// How CLI agents are started, by provider name.
     pub(crate) programs: BTreeMap<&'static str, ProgramSettings>,
     /// Permissions for this run, which override the settings.
@@ -164,6 +167,13 @@ impl Drivers for MachineDrivers {
 
     fn price(&self, model: &str) -> Option<Price> {
         self.prices.get(model).copied()
+    }
+
+    fn context_window(&self, model: &str) -> Option<u64> {
+        let configured = self.context_windows.get(model).copied();
+        // Other providers put region and vendor in front of the name of a Claude model.
+        let family = || default_for_family(&model[model.find("claude-")?..]);
+        configured.or_else(family)
     }
 
     fn variable(&self, name: &str) -> Option<String> {

@@ -243,11 +243,17 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             "run {} on {} (process {})",
             entry.run, event.host, event.pid
         ),
-        Event::StepStarted(event) if event.attempt > 1 => format!(
-            "  … {} {} (attempt {})",
-            event.path, event.agent, event.attempt
-        ),
-        Event::StepStarted(event) => format!("  … {} {}", event.path, event.agent),
+        Event::StepStarted(event) => {
+            let attempt = match event.attempt {
+                1 => String::new(),
+                attempt => format!(" (attempt {attempt})"),
+            };
+            let context = match event.resume_context {
+                Some(_) => ", with the resume context",
+                None => "",
+            };
+            format!("  … {} {}{attempt}{context}", event.path, event.agent)
+        }
         Event::StepFinished(event) => {
             let took = time::format_duration(Duration::from_millis(event.elapsed_ms));
             join(

@@ -270,6 +270,10 @@ events! {
         input: Text,
         /// The digest of everything that the answer depends on.
         input_digest: Digest,
+        /// The resume context that the agent gets in addition, from this attempt on: the text as it
+        /// was sent. Not part of the input or its digest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resume_context: Option<String>,
     }
     /// A step is finished; it will not be run again.
     StepFinished = "step_finished" {
@@ -453,8 +457,9 @@ events! {
         digest: Digest,
         bytes: u64,
     }
-    /// The git status of the workspace when a run released the session, so that a later run notices
-    /// changes that others made.
+    /// The git status of the workspace, so that a later run notices changes that others made. Recorded
+    /// where it changed: at the start of a run, when a step finished that may have changed files, and
+    /// when a run released the session.
     WorkspaceStatusRecorded = "workspace_seen" {
         /// The branch; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -158,6 +158,7 @@ mod tests {
             agent: "a".into(),
             input: Text::Inline("?".into()),
             input_digest: Digest::of(b"?"),
+            resume_context: None,
         }
         .into()
     }

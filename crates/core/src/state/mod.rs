@@ -80,8 +80,8 @@ pub struct State {
     pub active_ms: u64,
     /// How long the session waited for limits to be lifted.
     pub waits: Waits,
-    /// The workspace status when the newest run released the session; absent during a run, and after a
-    /// lost run.
+    /// The last recorded workspace status: at the start of a run, when a step finished that may have
+    /// changed files, or when a run released the session.
     #[serde(rename = "seen")]
     pub workspace_status: Option<WorkspaceStatusRecorded>,
     /// The artifacts written so far.
@@ -248,7 +248,7 @@ pub struct IllegalEvent {
 
 impl State {
     /// The version of the fold. A cached state of another version is discarded and folded again.
-    pub const VERSION: u16 = 12;
+    pub const VERSION: u16 = 13;
 
     /// The state before the first event.
     pub fn empty(session: SessionId) -> Self {
@@ -433,7 +433,6 @@ impl State {
                 self.status = Status::Running;
                 self.error = None;
                 self.stopped = None;
-                self.workspace_status = None;
             }
             Event::StepStarted(event) => {
                 let before = self.open_steps.remove(&event.path);
@@ -448,6 +447,8 @@ impl State {
                 });
                 let same = before.as_ref().filter(|before| before.agent == event.agent);
                 let weight = same.and_then(|before| before.last_call_tokens);
+                let given = event.resume_context.as_ref().map(|_| entry.seq);
+                let given = given.or_else(|| before.as_ref()?.resume_context);
                 let open = OpenStep {
                     revision: event.revision,
                     attempt: event.attempt,
@@ -460,6 +461,7 @@ impl State {
                     native: before.and_then(|before| before.native),
                     handed_over_at: handed,
                     last_call_tokens: weight,
+                    resume_context: given,
                 };
                 self.open_steps.insert(event.path.clone(), open);
                 if let Some(chat) = &mut self.chat {

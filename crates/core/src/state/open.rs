@@ -35,6 +35,8 @@ pub struct OpenStep {
     /// How many tokens the newest API model call took, if an API model has the step.
     #[serde(rename = "weight")]
     pub last_call_tokens: Option<u64>,
+    /// The start of this step with the resume context, if its agent got one.
+    pub resume_context: Option<Seq>,
 }
 
 impl OpenStep {
@@ -72,6 +74,7 @@ impl OpenStep {
             native: None,
             handed_over_at: None,
             last_call_tokens: None,
+            resume_context: None,
         }
     }
 
@@ -100,6 +103,13 @@ pub struct NativeConversation {
     pub strategies: Vec<Strategy>,
     /// The event that last started or resumed it.
     pub opened: Seq,
+}
+
+impl NativeConversation {
+    /// Whether it started with a message that has the resume context.
+    pub fn is_summarized(&self) -> bool {
+        self.strategies.contains(&Strategy::Summarized)
+    }
 }
 
 /// The status of an attempt.

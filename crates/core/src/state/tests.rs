@@ -47,6 +47,7 @@ fn started_session() -> Vec<(u64, i64, Event)> {
         agent: "a".into(),
         input: Text::Inline("?".into()),
         input_digest: Digest::of(b"?"),
+        resume_context: None,
     };
     vec![
         (1, 0, created.into()),

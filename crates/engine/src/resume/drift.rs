@@ -1,7 +1,7 @@
 //! Detects what others changed in a workspace while its session had no active run.
 
 use segno_core::digest::Digest;
-use segno_core::journal::WorkspaceStatusRecorded;
+use segno_core::journal::{Event, WorkspaceStatusRecorded};
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::State;
 
@@ -18,7 +18,7 @@ pub enum OnDrift {
 }
 
 /// The workspace status in its journaled form; `None` without a git repository.
-pub(crate) fn to_recorded(status: &WorkspaceStatus) -> Option<WorkspaceStatusRecorded> {
+fn to_recorded(status: &WorkspaceStatus) -> Option<WorkspaceStatusRecorded> {
     let repository = status.repository.as_ref()?;
     Some(WorkspaceStatusRecorded {
         branch: repository.branch.clone(),
@@ -26,6 +26,12 @@ pub(crate) fn to_recorded(status: &WorkspaceStatus) -> Option<WorkspaceStatusRec
         changed: status.changed.len() as u64,
         names: Digest::of(status.changed.join("\0").as_bytes()),
     })
+}
+
+/// The workspace status as an event, if it differs from the last recorded one.
+pub fn to_event(state: &State, status: &WorkspaceStatus) -> Option<Event> {
+    let seen = to_recorded(status)?;
+    (state.workspace_status.as_ref() != Some(&seen)).then(|| seen.into())
 }
 
 /// The differences between the recorded and the current workspace status, in words.

@@ -12,7 +12,7 @@ use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thr
 use segno_core::journal::{AgentMessages, ConversationOpened};
 use segno_core::ports::Boxed;
 use segno_core::step::Path;
-use segno_core::usage::{ContextUsage, Price, Usage};
+use segno_core::usage::{ContextLimits, ContextUsage, Price, Usage};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -89,6 +89,7 @@ pub(super) struct AgentListener {
     observer: Arc<dyn Observer>,
     path: Path,
     context_watch: Mutex<ContextWatch>,
+    context_limits: ContextLimits,
     /// Notified when the context is nearly full and no tool call is open.
     full: Notify,
     /// How often the model may reply.
@@ -121,7 +122,7 @@ impl AgentListener {
             // More events may have arrived since: the program may have compacted its context, or
             // started the next call.
             let watch = self.context_watch();
-            if watch.percent >= ContextUsage::FULL && watch.open.is_empty() {
+            if watch.percent >= self.context_limits.full && watch.open.is_empty() {
                 return watch.percent;
             }
         }
@@ -142,7 +143,7 @@ impl AgentListener {
     fn set_context_usage(&self, usage: ContextUsage) {
         let mut watch = self.context_watch();
         watch.percent = usage.percent().unwrap_or_default();
-        if watch.percent >= ContextUsage::NEARLY_FULL && !watch.warned {
+        if watch.percent >= self.context_limits.warning && !watch.warned {
             watch.warned = true;
             self.observer.notice(&format!(
                 "step {}: {} % of the agent's context is used",
@@ -167,7 +168,7 @@ impl AgentListener {
             ItemContent::Result(answer) => {
                 let was_open = watch.open.remove(&answer.id);
                 let idle = was_open && watch.open.is_empty();
-                if idle && watch.percent >= ContextUsage::FULL {
+                if idle && watch.percent >= self.context_limits.full {
                     self.full.notify_one();
                 }
                 let max = self.max_turns.map(u64::from);
@@ -256,6 +257,7 @@ impl Runner {
             observer: Arc::clone(&self.observer),
             path: step.path.clone(),
             context_watch: Mutex::default(),
+            context_limits: self.policy.context_limits,
             full: Notify::new(),
             max_turns: self.exchange.as_ref().map(|exchange| exchange.max_turns),
             limited: Notify::new(),
@@ -348,6 +350,7 @@ mod tests {
             observer: Arc::new(NoObserver),
             path: Path::root("steps"),
             context_watch: Mutex::default(),
+            context_limits: ContextLimits::default(),
             full: Notify::new(),
             max_turns: None,
             limited: Notify::new(),

@@ -18,6 +18,9 @@ use crate::env::{self, AgentDriver, Env, ToolsetRequest};
 use crate::observe::Observer;
 use crate::secrets::{NoSecret, Secrets};
 
+/// The provider of agents that answer from a file.
+pub(super) const SCRIPTED: &str = "scripted";
+
 /// All agents by name, and the toolsets of the models.
 pub struct Agents {
     agents: BTreeMap<String, Agent>,
@@ -38,6 +41,8 @@ pub(crate) struct Agent {
     pub(super) driver: AgentDriver,
     /// The price, if it is known.
     pub(super) price: Option<Price>,
+    /// The size of its model's context window in tokens, if it is known.
+    pub(super) window: Option<u64>,
     /// The model that summarizes its conversation, if it is not the agent's own, and its price.
     pub(super) summarizer: Option<Summarizer>,
     pub(super) tools: Vec<String>,
@@ -97,6 +102,10 @@ impl Agents {
             created.push((&agent.provider, driver.clone()));
             let prepared = Agent {
                 price: price(env, workflow, agent.provider.model())?,
+                window: agent
+                    .provider
+                    .model()
+                    .and_then(|model| env.drivers.context_window(model)),
                 summarizer: summarizer(env, workflow, &agent.provider, folder)?,
                 prompt: agent.prompt.clone(),
                 skills: skills_prompt(&workflow.skills),
@@ -133,10 +142,10 @@ impl Agents {
         found.is_some_and(|found| matches!(found.driver, AgentDriver::CliAgent(_)))
     }
 
-    /// Whether any agent is a CLI agent.
-    pub(crate) fn has_cli_agents(&self) -> bool {
+    /// Whether any agent works in the workspace: all but scripted ones may.
+    pub fn work_in_workspace(&self) -> bool {
         let mut all = self.agents.values();
-        all.any(|agent| matches!(agent.driver, AgentDriver::CliAgent(_)))
+        all.any(|agent| agent.provider != SCRIPTED)
     }
 
     /// The adapter of an agent, and its price if known.

@@ -6,7 +6,7 @@ use segno_core::conversation::ConversationItem;
 use segno_core::journal::Seq;
 use segno_core::resume::{Plan, Strategy, choose_strategy};
 use segno_core::state::{AttemptStatus, NativeConversation, OpenStep, State};
-use segno_core::usage::ContextUsage;
+use segno_core::usage::ContextLimits;
 
 use super::Runner;
 use super::agent_events::RecentConversation;
@@ -15,7 +15,7 @@ use super::run_model_loop::StepError;
 use super::step::Step;
 use crate::error::Error;
 use crate::resume::context::message::{self, Cause, WorkspaceFacts};
-use crate::resume::context::{self, Fence, Section, SessionContext, chat, fresh_start};
+use crate::resume::context::{self, Fence, chat, fresh_start};
 use crate::resume::conversation::{PriorConversation, missing_entries, user_entry};
 use crate::resume::evidence::{self, FoundConversation};
 use crate::resume::strategy::{self, Source};
@@ -30,6 +30,9 @@ pub(super) struct CallPlan {
     pub(super) has_transcript: bool,
     /// What the agent is asked instead of the step's input.
     pub(super) prompt: Option<String>,
+    /// Whether the step's resume context belongs into the system prompt. It does not if the
+    /// conversation started with a message that has one.
+    pub(super) has_context: bool,
 }
 
 impl CallPlan {
@@ -39,6 +42,7 @@ impl CallPlan {
             strategy: None,
             has_transcript: false,
             prompt: None,
+            has_context: true,
         }
     }
 }
@@ -96,7 +100,7 @@ impl Runner {
         let cause = recent
             .interruption()
             .or_else(|| is_copied(&state, before).then_some(Cause::Copied))
-            .unwrap_or_else(|| cause(&plan, open.as_ref(), before));
+            .unwrap_or_else(|| cause(&plan, open.as_ref(), before, self.policy.context_limits));
         let unanswered = found.unanswered(prior.unanswered.clone());
         let copied_from = state.forked.as_ref().and_then(|it| it.workspace.clone());
         let copied_from = copied_from.filter(|_| native.is_none());
@@ -108,7 +112,7 @@ impl Runner {
         };
         let prompt = if opened.has_transcript {
             let since = native.as_ref().map_or(Seq(0), |native| native.opened);
-            let notes = self.session_context(&state).new_notes(since).await;
+            let notes = self.session_context(&state, true).new_notes(since).await;
             let notes = notes.map_err(StepError::Engine)?;
             let missing = missing_entries(&prior.entries, prior.own, found.record.as_ref());
             let fence = Fence::new(&*self.env.random);
@@ -140,6 +144,7 @@ impl Runner {
                 Some(said) if before.is_some() => format!("{prompt}\n\n{said}"),
                 _ => prompt,
             }),
+            has_context: opened.has_transcript && !native.is_some_and(|own| own.is_summarized()),
         })
     }
 
@@ -218,6 +223,7 @@ impl Runner {
             strategy: Some(plan.strategy),
             has_transcript: opened.has_transcript,
             prompt,
+            has_context: true,
         })
     }
 
@@ -240,6 +246,7 @@ impl Runner {
         let found = collecting.await;
         let mut found = found.map_err(|error| StepError::Engine(error.into()))?;
         found.evidence.ruled_out = excluded.to_vec();
+        found.evidence.context_limits = self.policy.context_limits;
         if resumes {
             found
                 .evidence
@@ -324,8 +331,8 @@ impl Runner {
         let state = self.journal.state();
         // `facts` has the current git status.
         let context = self
-            .session_context(&state)
-            .quoted(&cause.describe(), |section| section != Section::Git)
+            .session_context(&state, self.has_tools(step))
+            .quoted(Some(&cause.describe()), None)
             .await?;
         Ok(fresh_start::prompt(
             random,
@@ -335,29 +342,6 @@ impl Runner {
             said.1,
             facts,
         ))
-    }
-
-    /// What earlier tasks of a plan found out, for the agent of the next task. Empty if there are
-    /// no notes, or no plan.
-    pub(super) async fn task_context(&self) -> Result<String, Error> {
-        let is_empty = |state: &State| state.handoff.is_empty() && state.resume_context.is_none();
-        if !self.stop_token.in_task() || self.journal.with_state(is_empty) {
-            return Ok(String::new());
-        }
-        let state = self.journal.state();
-        let context = self.session_context(&state).for_next_task().await?;
-        Ok(format!("\n\n{context}"))
-    }
-
-    fn session_context<'a>(&'a self, state: &'a State) -> SessionContext<'a> {
-        SessionContext {
-            env: &self.env,
-            session: self.id.session,
-            name: &self.id.name,
-            outline: &self.outline,
-            finished: &self.earlier.finished,
-            state,
-        }
     }
 }
 
@@ -373,12 +357,15 @@ fn is_copied(state: &State, before: Option<&OpenStep>) -> bool {
 
 /// Why the previous attempt was interrupted. The newest attempt has just started and does not
 /// count.
-fn cause(plan: &Plan, open: Option<&OpenStep>, before: Option<&OpenStep>) -> Cause {
+fn cause(
+    plan: &Plan,
+    open: Option<&OpenStep>,
+    before: Option<&OpenStep>,
+    limits: ContextLimits,
+) -> Cause {
     let native = open.and_then(|open| open.native.as_ref());
     let full = native.and_then(|native| native.context?.percent());
-    if plan.strategy == Strategy::Summarized
-        && full.is_some_and(|percent| percent >= ContextUsage::FULL)
-    {
+    if plan.strategy == Strategy::Summarized && full.is_some_and(|percent| percent >= limits.full) {
         return Cause::Full;
     }
     before.map_or(Cause::Lost, |before| Cause::of(&before.status))

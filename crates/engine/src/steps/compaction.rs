@@ -116,22 +116,27 @@ impl Conversation {
         (from..count).find(|index| !results(index))
     }
 
-    /// Replaces the first messages with a summary. The step's own question stays.
+    /// Replaces the first messages with a summary. The step's own question stays; if it is all that
+    /// stays, the summary follows it and says how to continue.
     pub(super) fn replace_with_summary(&mut self, messages: usize, summary: &str) {
         let rest = self.messages.split_off(messages.min(self.messages.len()));
-        let before = std::mem::replace(
-            &mut self.messages,
-            vec![Message::User {
-                text: format!("Summary of the conversation so far:\n\n{summary}"),
-            }],
-        );
-        if let Some(question) = before.into_iter().nth(self.question_index) {
-            self.messages.push(question);
-            self.question_index = 1;
+        let before = std::mem::take(&mut self.messages);
+        let question = before.into_iter().nth(self.question_index);
+        if rest.is_empty() {
+            let text = summary.to_owned();
+            self.messages.extend(question);
+            self.messages.push(Message::User { text });
+            self.question_index = 0;
         } else {
-            self.question_index = self.question_index - messages + 1;
+            let text = format!("Summary of the conversation so far:\n\n{summary}");
+            self.messages.push(Message::User { text });
+            self.question_index = match question {
+                Some(_) => 1,
+                None => self.question_index - messages + 1,
+            };
+            self.messages.extend(question);
+            self.messages.extend(rest);
         }
-        self.messages.extend(rest);
         self.tokens = None;
         self.compacted_at = Some(self.turn);
     }

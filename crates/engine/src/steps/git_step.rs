@@ -41,6 +41,7 @@ impl Runner {
             agent: GIT.to_owned(),
             input,
             input_digest: Digest::of(description.as_bytes()),
+            resume_context: None,
         };
         let failed = |error: Failure| StepFailed {
             path: path.clone(),
@@ -90,6 +91,7 @@ impl Runner {
                 elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             })
             .await;
+        self.record_workspace_status().await;
         Ok(self.rendering.answers.add(Source::Fresh {
             text: clean.into(),
             path: path.clone(),

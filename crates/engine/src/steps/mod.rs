@@ -17,8 +17,10 @@ pub mod chat;
 mod compaction;
 mod event_queue;
 mod git_step;
+mod given_context;
 mod human;
 pub(crate) mod json_answer;
+mod model_context;
 pub(crate) mod notes_file;
 mod rate_limit;
 mod run_cli_agent;
@@ -26,6 +28,7 @@ mod run_model_loop;
 mod runner_parts;
 mod step;
 mod toolset;
+mod workspace_record;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -54,6 +57,7 @@ use crate::steps::notes_file::{NotesFile, StepNote};
 use crate::stop::{Stop, StopToken};
 use crate::{history, lease, workspace};
 use agents::Agent;
+use given_context::GivenContext;
 use step::Step;
 
 pub use agents::{Agents, PrepareError};
@@ -210,11 +214,10 @@ impl Runner {
         let (executed_by, actor) = self.actor(&path, agent);
         let toolset = self.agents.toolset(tools.unwrap_or(&actor.tools));
         let tools = tools.unwrap_or(&spec_agent.tools);
-        let mut notes = match &self.notes {
+        let notes = match &self.notes {
             Some(notes) => notes.prompt_text(self)?,
             None => String::new(),
         };
-        notes.push_str(&self.task_context().await?);
         let step = Step {
             path: path.clone(),
             agent,
@@ -225,6 +228,7 @@ impl Runner {
                 (None, _) => self.past_exchanges(agent, scope).await?,
             },
             notes,
+            context: GivenContext::default(),
             driver: &actor.driver,
             provider: &spec_agent.identity,
             provider_name: actor.provider,
@@ -235,11 +239,13 @@ impl Runner {
             permissions: &actor.permissions,
             access,
             price: actor.price,
+            window: actor.window,
             summarizer: actor
                 .summarizer
                 .as_ref()
                 .map(|(model, price)| (&**model, *price)),
         };
+        let records = self.exchange.is_none() && (step.may_change_files() || self.notes.is_some());
         let answer = self.rendering.answers.add(self.step(step).await?);
         if let Some(notes) = &self.notes {
             // The answer is durable before a file mentions it.
@@ -252,6 +258,9 @@ impl Runner {
                 answer: &self.text(answer).await?,
             };
             notes.add(self, note).await?;
+        }
+        if records {
+            self.record_workspace_status().await;
         }
         self.remember(&path, agent, scope, QuestionText::InMemory(input), answer);
         Ok(answer)

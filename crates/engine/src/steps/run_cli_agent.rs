@@ -8,6 +8,7 @@
 use segno_core::agent::{self, Answer, ErrorKind, Event as AgentEvent, Listener, Request};
 use segno_core::cli_agent::{CliAgent, ConversationMode};
 use segno_core::journal::ConversationOpened;
+use segno_core::resume::Strategy;
 use segno_core::usage::{Cost, Usage};
 use segno_spec::ContextFull;
 
@@ -71,8 +72,19 @@ impl Runner {
             let known = self
                 .journal
                 .with_state(|state| state.context_windows.get(step.agent).copied());
+            let system = step.system_prompt(call_plan.has_context);
+            let input = call_plan.prompt.as_deref().unwrap_or(request.input);
+            // The transcript of another agent does not have the prompt of this one.
+            let is_handed_over = continues && call_plan.strategy == Some(Strategy::Handoff);
+            let lacks_prompt = is_handed_over && !cli_agent.has_system_prompt();
+            let input = if lacks_prompt && !system.trim().is_empty() {
+                &format!("{system}\n\n{input}")
+            } else {
+                input
+            };
             let request = Request {
-                input: call_plan.prompt.as_deref().unwrap_or(request.input),
+                system: &system,
+                input,
                 window: known
                     .filter(|(program, _)| *program == cli_agent.kind())
                     .map(|(_, window)| window),

@@ -70,6 +70,10 @@ pub(super) struct Conversation {
     pub(super) compacted_at: Option<u32>,
     /// How many replies the model has given.
     pub(super) turn: u32,
+    /// Whether the user was warned that the context is nearly full.
+    pub(super) warned: bool,
+    /// How many replies it had when it was loaded from the journal.
+    loaded_turns: Option<u32>,
     /// Tool calls of the last reply that were started.
     started_calls: Vec<String>,
     /// Results of the last reply's tool calls.
@@ -89,6 +93,12 @@ impl Conversation {
             _ => None,
         });
         calls.collect()
+    }
+
+    /// Whether nothing was said since the conversation was loaded from the journal, and all of it is
+    /// still there.
+    pub(super) fn is_as_loaded(&self) -> bool {
+        self.loaded_turns == Some(self.turn) && self.compacted_at != Some(self.turn)
     }
 
     fn push_reply(&mut self, parts: Vec<Part>) {
@@ -198,6 +208,8 @@ impl Runner {
             }
             self.compact(model, step, revision, request, conversation, listener)
                 .await?;
+            self.check_context(step, revision, request, conversation)
+                .await?;
             let turn = conversation.turn + 1;
             let call = Call {
                 key: Digest::of_fields(&[request.key.as_bytes(), &turn.to_le_bytes()]),
@@ -275,6 +287,7 @@ impl Runner {
                 _ => {}
             }
         }
+        conversation.loaded_turns = Some(conversation.turn);
         Ok(conversation)
     }
 

@@ -11,7 +11,7 @@ use segno_core::journal::{Event, OnChange, Run, StepDiscarded};
 use segno_core::retry;
 use segno_core::state::{FinishedSteps, OpenStep, Question, State};
 use segno_core::step::Path;
-use segno_core::usage::Usage;
+use segno_core::usage::{ContextLimits, Usage};
 use segno_spec::template::Templates;
 use segno_spec::{Compaction, ContextFull, RateLimitPolicy};
 use tokio::sync::Semaphore;
@@ -21,6 +21,7 @@ use crate::auto_pause::AutoPause;
 use crate::budget::Budget;
 use crate::resume::Overrides;
 use crate::scope::Scope;
+use crate::steps::given_context::PreviousRun;
 use crate::steps::step::unfinished_steps;
 
 /// Which run of which session, and where it works.
@@ -38,10 +39,14 @@ pub(crate) struct Policy {
     pub(crate) timeout: Option<Duration>,
     /// What the run does when a provider limits it and says when the limit ends.
     pub(crate) rate_limits: RateLimitPolicy,
-    /// What the run does when the context of a CLI agent is nearly full.
+    /// What the run does when the context of an agent is full.
     pub(crate) context_full: ContextFull,
+    /// When a context is nearly full, and when it is full.
+    pub(crate) context_limits: ContextLimits,
     /// Whether models receive their earlier questions and answers.
     pub(crate) has_memory: bool,
+    /// Whether agents that start after a resume get the resume context.
+    pub(crate) resume_context: bool,
     /// When the run compacts a model's conversation.
     pub(crate) compaction: Option<Compaction>,
 }
@@ -54,6 +59,8 @@ pub(crate) struct EarlierRuns {
     /// Questions that no one has answered yet.
     pub(crate) open_questions: BTreeMap<Path, Question>,
     pub(crate) overrides: Overrides,
+    /// The run that this one continues, if it resumes a session.
+    pub(crate) previous_run: Option<PreviousRun>,
     pub(crate) saved: Mutex<Saved>,
 }
 
@@ -82,6 +89,7 @@ impl EarlierRuns {
             unfinished,
             open_questions,
             overrides,
+            previous_run: PreviousRun::of(state, opening),
             saved: Mutex::default(),
         }
     }

@@ -23,6 +23,7 @@ use segno_spec::{Permission, Permissions};
 
 use super::Runner;
 use super::agent_events::RecentConversation;
+use super::given_context::GivenContext;
 use super::rate_limit::Next;
 use super::run_model_loop::{Conversation, StepError};
 use super::toolset::Toolset;
@@ -53,6 +54,8 @@ pub(super) struct Step<'a> {
     /// Notes that the agent sees below its prompt. They are not part of the digest, because others
     /// write them too.
     pub(super) notes: String,
+    /// What the agent gets below prompt and notes. Not part of the digest either.
+    pub(super) context: GivenContext,
     pub(super) tool_names: &'a [String],
     /// The tools that an API model may call.
     pub(super) toolset: Option<&'a Toolset>,
@@ -61,11 +64,27 @@ pub(super) struct Step<'a> {
     pub(super) access: AccessMode,
     /// The price, if it is known.
     pub(super) price: Option<Price>,
+    /// The size of an API model's context window in tokens, if it is known.
+    pub(super) window: Option<u64>,
     /// The model that summarizes the conversation, if it is not the agent's own, and its price.
     pub(super) summarizer: Option<(&'a dyn Model, Option<Price>)>,
 }
 
 impl Step<'_> {
+    /// The agent's prompt with the notes and, if it gets it, the resume context.
+    pub(super) fn system_prompt(&self, with_context: bool) -> String {
+        let context = if with_context {
+            &*self.context.text
+        } else {
+            ""
+        };
+        let mut prompt = format!("{}{}", self.system, self.notes);
+        if !prompt.is_empty() && !context.is_empty() {
+            prompt.push_str("\n\n");
+        }
+        prompt + context
+    }
+
     /// The digest of everything that the answer depends on.
     pub(super) fn input_digest(&self) -> Digest {
         let words = [self.agent, self.provider, &self.system, &self.input];
@@ -109,7 +128,7 @@ enum Attempt {
 
 impl Runner {
     /// Returns the recorded answer if the step finished with the same input, otherwise runs it.
-    pub(super) async fn step(&self, step: Step<'_>) -> Result<Source, Error> {
+    pub(super) async fn step(&self, mut step: Step<'_>) -> Result<Source, Error> {
         let mut revision = 0;
         if let Some(done) = self.earlier.finished.get(&step.path) {
             if done.input_digest == step.input_digest() {
@@ -124,6 +143,9 @@ impl Runner {
             revision = done.revision + 1;
         }
         self.check_may_start().await?;
+        let open = self.earlier.unfinished.get(&step.path);
+        let open = open.filter(|open| open.revision >= revision && open.attempt > 0);
+        step.context = self.context_for(&step, open).await?;
         self.run_attempts(&step, revision).await
     }
 
@@ -140,6 +162,7 @@ impl Runner {
         let input_digest = step.input_digest();
         let (mut conversation, recent) = (None, RecentConversation::default());
         let (mut attempt, mut failed) = (previous_attempts, 0);
+        let mut new_context = step.context.to_journal();
         loop {
             attempt += 1;
             let slot = self
@@ -156,6 +179,7 @@ impl Runner {
                 agent: step.executed_by.to_owned(),
                 input: kept_input.clone(),
                 input_digest,
+                resume_context: new_context.take(),
             };
             // P6: the intent is durable before the effect.
             if self.journal.write(vec![started.into()]).await? == DiskSpace::ReserveOnly {
@@ -276,7 +300,7 @@ impl Runner {
             usage: Mutex::default(),
             observer: &*self.observer,
         };
-        let system = format!("{}{}", step.system, step.notes);
+        let system = step.system_prompt(true);
         let key = Digest::of_fields(&[
             self.id.session.to_string().as_bytes(),
             step.path.as_str().as_bytes(),

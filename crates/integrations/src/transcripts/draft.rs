@@ -109,6 +109,7 @@ impl Draft {
             agent: self.program.as_str().to_owned(),
             input: self.input.clone(),
             input_digest: self.input_digest,
+            resume_context: None,
         };
         let opened = ConversationOpened {
             path,

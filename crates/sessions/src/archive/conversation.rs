@@ -191,6 +191,7 @@ mod tests {
                 bytes: long.len() as u64,
             },
             input_digest: Digest::of(b"x"),
+            resume_context: None,
         };
         let parts = json!([
             {"type": "text", "text": "I look."},

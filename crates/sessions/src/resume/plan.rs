@@ -7,7 +7,7 @@ use segno_core::cli_agent::{CliAgent, CliAgentKind};
 use segno_core::id::SessionId;
 use segno_core::journal::{OnChange, Suspension};
 use segno_core::lease::Owner;
-use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
+use segno_core::resume::{Evidence, Plan as StrategyPlan, Strategy, choose_strategy};
 use segno_core::session::Status;
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{OpenStep, State};
@@ -234,7 +234,12 @@ async fn continuation(
     };
     let workspace = created.map_or("", |created| created.workspace.as_str());
     let workspace = FilePath::new(workspace);
-    let planning = plan_cli_agent(env, kept, &*cli_agent, open, workspace, options, &provider);
+    let known = Evidence {
+        ruled_out: strategies_above(options.strategy),
+        context_limits: workflow.context_limits,
+        ..Evidence::default()
+    };
+    let planning = plan_cli_agent(env, kept, &*cli_agent, open, workspace, known, &provider);
     Ok(Continuation::CliAgent(Box::new(planning.await?)))
 }
 
@@ -244,7 +249,7 @@ async fn plan_cli_agent(
     cli_agent: &dyn CliAgent,
     open: &OpenStep,
     workspace: &FilePath,
-    options: &Options,
+    known: Evidence,
     provider: &Provider,
 ) -> Result<CliAgentPlan, checkpoint::Error> {
     let native = open.native.as_ref();
@@ -258,7 +263,8 @@ async fn plan_cli_agent(
             evidence::collect(env, session, cli_agent, native, workspace).await?
         }
     };
-    conversation.evidence.ruled_out = strategies_above(options.strategy);
+    conversation.evidence.ruled_out = known.ruled_out;
+    conversation.evidence.context_limits = known.context_limits;
     let plan = choose_strategy(&conversation.evidence);
     let context_usage = native.and_then(|native| native.context);
     let own = matches!(

@@ -177,3 +177,18 @@ fn reported_window_is_known_to_later_steps() {
     assert_eq!(of_step("steps/0"), serde_json::Value::Null);
     assert_eq!(of_step("steps/1"), 1_000_000);
 }
+
+#[test]
+fn limits_of_a_full_context_can_be_configured() {
+    let fixture = Fixture::with(Agent::Claude, filling(10_500));
+    let settings = "[claude-code]\npermissions = \"all\"\ncontext_window = 20000\n";
+    fixture.sandbox.configure(settings);
+    fixture.append_to_spec("continuity: {context_full: pause, context_full_percent: 50}");
+    fixture
+        .segno(&["run", fixture.spec.to_str().unwrap()])
+        .refused(20, &["52 % of the agent's context is used [R0116]"]);
+    let plan = fixture
+        .segno(&["resume", "task", "--dry-run"])
+        .expect_success();
+    assert!(plan.stdout.contains("summarized (claude-code)"), "{plan:?}");
+}

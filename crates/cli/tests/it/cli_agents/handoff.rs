@@ -1,6 +1,6 @@
 //! Steps that move from a CLI agent to an API model, and back.
 
-use segno_testkit::model::{Call, Part, Script, Turn, conversation, files};
+use segno_testkit::model::{Call, Part, Role, Script, Turn, conversation, files};
 use segno_testkit::sandbox::wait_until;
 use serde_json::json;
 
@@ -137,6 +137,31 @@ fn step_moves_between_cli_agent_and_model_with_context() {
     assert_eq!(who, ["coder", "helper", "helper", "coder"]);
     // Only turns in flight at a kill were asked for again.
     assert_eq!(fixture.server.paid_turns("task"), [0, 1, 1, 2, 2, 3, 3, 4]);
+}
+
+#[test]
+fn other_agent_keeps_the_prompt_of_the_step() {
+    let fixture = fixture(
+        "coder",
+        vec![
+            Turn::say("I begin.").call(Call::write("one.txt", "there\n")),
+            Turn::say("The rest.").held(),
+        ],
+    );
+    fixture.kill_at_turn_when(&["run", fixture.spec()], 1, || {
+        fixture.is_persisted("task", "one.txt")
+    });
+    fixture
+        .segno(&["resume", "task", "--agent", "codex"])
+        .expect_success();
+    let asked = fixture.server.request("task", 1).unwrap();
+    assert!(asked.path.contains("/responses"), "{}", asked.path);
+    let sent = fixture.sent(1);
+    let Some(Part::Text(Role::User, prompt)) = sent.last() else {
+        panic!("{sent:#?}")
+    };
+    assert!(prompt.starts_with("You do tasks.\n\n"), "{prompt}");
+    assert!(prompt.contains("was interrupted"), "{prompt}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod limits;
 mod mixed;
 mod moving;
 mod notes;
+mod patterns;
 mod resume_context;
 mod work;
 

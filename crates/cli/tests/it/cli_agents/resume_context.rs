@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use segno_testkit::model::{Call, Part, Role, Script, Turn, conversation};
-use segno_testkit::programs::Agent;
+use segno_testkit::model::{Call, ModelRequest, Part, Role, Script, Turn, conversation};
+use segno_testkit::programs::{Agent, AgentFixture};
 use segno_testkit::sandbox::wait_until;
 
 use super::Fixture;
+use crate::segno;
 
 /// A run that is killed while the model is in its second turn.
 fn killed(agent: Agent) -> Fixture {
@@ -109,6 +110,69 @@ fn resumed_agent_receives_only_new_user_notes() {
     );
     assert!(first.contains("d1 [library] Use SQLite"), "{first}");
     assert!(!first.contains("begin context"), "{first}");
+}
+
+/// Claude Code's system prompt is set anew by every call.
+#[test]
+fn resumed_conversation_keeps_its_system_prompt() {
+    let turns = [
+        Turn::say("I begin.").call(Call::write("one.txt", "there\n")),
+        Turn::say("All is done.").held(),
+    ];
+    let (first, told) = (
+        Script::new("first", [Turn::say("Ready.")]),
+        Script::new("told", turns),
+    );
+    let markers = [first.marker(), told.marker()];
+    let workshop = AgentFixture::new(segno(), [first, told], "all");
+    let spec = format!(
+        "version: 0
+name: task
+runtime: {{provider: claude-code}}
+agents: {{worker: {{prompt: You do tasks.}}}}
+pattern: {{type: chain, config: {{steps: [{{agent: worker, input: \"Begin. {}\"}}, {{agent: worker, input: \"Continue. {}\"}}]}}}}
+continuity: {{pause: {{after_steps: 1}}}}
+",
+        markers[0], markers[1]
+    );
+    let spec = workshop.sandbox.write("task.yaml", &spec);
+    workshop
+        .segno(&["run", spec.to_str().unwrap()])
+        .refused(130, &["R0102"]);
+    let child = workshop.start(&["resume", "task"]);
+    wait_until("the model is asked for its second turn", || {
+        workshop.server.is_held("told", 1) && workshop.is_persisted("task", "one.txt")
+    });
+    workshop.kill(child);
+    let before = workshop.server.request("told", 1).unwrap();
+    workshop.server.release("told", 1);
+    let note = ["note", "decision", "Use SQLite", "--session", "task"];
+    workshop.segno(&note).expect_success();
+    workshop
+        .segno(&["resume", "task", "--strategy", "native"])
+        .expect_success();
+    let after = workshop.server.request("told", 1).unwrap();
+    let context = |asked: &ModelRequest| {
+        let system = asked.body["system"].to_string();
+        let (_, context) = system.split_once("----- begin context ").unwrap();
+        context
+            .split_once("----- end context ")
+            .unwrap()
+            .0
+            .to_owned()
+    };
+    assert!(context(&before).contains("task, session 2 of 2"));
+    assert_eq!(context(&before), context(&after));
+    let new = conversation(&after)
+        .into_iter()
+        .rev()
+        .find_map(|part| match part {
+            Part::Text(Role::User, text) => Some(text),
+            _ => None,
+        });
+    let new = new.unwrap();
+    assert!(new.contains("d1 [approach] Use SQLite"), "{new}");
+    assert!(!new.contains("begin context"), "{new}");
 }
 
 #[test]

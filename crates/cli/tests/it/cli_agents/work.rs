@@ -50,7 +50,7 @@ fn user_messages(workshop: &AgentFixture, script: &str, turn: usize) -> String {
 }
 
 /// A repository with a committer identity, in the folder where the agents start.
-fn repository(workshop: &AgentFixture) -> PathBuf {
+pub(super) fn repository(workshop: &AgentFixture) -> PathBuf {
     let repository = workshop.agent_sandbox.work();
     for words in [
         &["init", "-q", "-b", "main"][..],

@@ -20,7 +20,7 @@ fn paused(sandbox: &Sandbox) {
         .expect_success();
 }
 
-fn edit(sandbox: &Sandbox, script: &str) -> ProcessOutput {
+pub(super) fn edit(sandbox: &Sandbox, script: &str) -> ProcessOutput {
     sandbox.write("editor", script);
     let mut command = sandbox.command(&["context", "chain", "--edit"]);
     command.env("EDITOR", "sh ./editor").env_remove("VISUAL");
@@ -34,7 +34,7 @@ fn context_is_shown_whole_or_in_sections() {
     paused(&sandbox);
     let text = sandbox.segno(&["context"]).expect_success().stdout;
     for words in [
-        "## Session\nchain, run 1",
+        "## Session\nchain, session 1 of 1",
         "1 of 3 done",
         "in progress: **steps/1**",
         "- [x] **steps/0**",

@@ -44,7 +44,7 @@ fn resume_without_a_name_takes_the_newest_of_the_folder() {
     let output = sandbox.segno(&["resume"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     run 2 on [HOST] (process [PID])
-      … steps/2 a (attempt 2)
+      … steps/2 a (attempt 2), with the resume context
       ✓ steps/2 [TOOK]
     completed newer: 3 steps, [TOOK]
     resumed: 2 of 3 steps were already done and not run again

@@ -8,6 +8,7 @@ use crate::sandbox;
 mod approvals;
 mod bedrock;
 mod context;
+mod context_window;
 mod external_tools;
 mod faults;
 mod file_tools;

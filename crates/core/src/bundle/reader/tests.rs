@@ -59,6 +59,7 @@ fn events(long: &str) -> Vec<Event> {
             bytes: long.len() as u64,
         },
         input_digest: Digest::of(b"x"),
+        resume_context: None,
     };
     vec![created.into(), run.into(), started.into()]
 }

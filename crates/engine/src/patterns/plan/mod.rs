@@ -14,12 +14,13 @@ mod review;
 mod task;
 
 use segno_core::step::Path;
-use segno_spec::checklist::Checklist;
+use segno_spec::checklist::{self, Checklist};
 use segno_spec::{Goal, Pattern, Plan};
 
 use super::Ending;
 use crate::answers::Source;
 use crate::error::Error;
+use crate::resume::context::PlannedTask;
 use crate::scope::TemplateValue;
 use crate::steps::Runner;
 
@@ -36,6 +37,7 @@ pub(super) async fn run(runner: &Runner, plan: &Plan) -> Result<Ending, Error> {
     }
     let mut base = repository::begin(runner, plan).await?;
     let list = draft::resolve_plan(runner, plan).await?;
+    runner.outline.set_plan(planned_tasks(&list));
     let order = list.order();
     runner.observer.planned(order.len());
     let mut done: Vec<(usize, TaskCommit)> = Vec::new();
@@ -71,6 +73,21 @@ pub(super) async fn run(runner: &Runner, plan: &Plan) -> Result<Ending, Error> {
         done.push((index, made));
     }
     Ok(ending(runner, &list, &done))
+}
+
+/// The tasks of a plan, for the resume context.
+fn planned_tasks(list: &Checklist) -> Vec<PlannedTask> {
+    let task = |task: &checklist::Task| {
+        let path = task::path_of(&task.id);
+        PlannedTask {
+            id: task.id.clone(),
+            title: task.title.clone(),
+            is_done: task.done,
+            last_step: path.join("commit"),
+            path,
+        }
+    };
+    list.tasks.iter().map(task).collect()
 }
 
 /// The result is the plan, with the commit of each task.

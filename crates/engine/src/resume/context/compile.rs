@@ -63,6 +63,8 @@ pub struct ContextInput<'a> {
     /// Why the previous run ended.
     pub ended: Option<&'a str>,
     pub usage: Usage,
+    /// Whether the reader may have Segno's MCP tools.
+    pub has_tools: bool,
 }
 
 /// A part of the work.
@@ -168,7 +170,11 @@ fn session(known: &ContextInput<'_>) -> Fragment {
         cost,
     } = known.usage;
     let lines = vec![
-        format!("{}, run {}", one_line(known.name, TEXT_CHARS), known.runs),
+        format!(
+            "{}, session {1} of {1}",
+            one_line(known.name, TEXT_CHARS),
+            known.runs
+        ),
         format!("used so far: {input_tokens} tokens read, {output_tokens} written, {cost}"),
     ];
     fragment(Section::Session, Origin::Journal, lines)
@@ -457,8 +463,13 @@ fn next(known: &ContextInput<'_>) -> Fragment {
 }
 
 fn more(known: &ContextInput<'_>) -> Fragment {
+    let tools = if known.has_tools {
+        "the tools `read_history` and `search_history` of the MCP server `segno`, or "
+    } else {
+        ""
+    };
     let told = format!(
-        "for details, use the tools `read_history` and `search_history` of the MCP server `segno`, or the commands `segno note list {0}`, `segno context {0}` and `segno logs {0}`",
+        "for details, use {tools}the commands `segno note list {0}`, `segno context {0}` and `segno logs {0}`",
         one_line(known.name, TEXT_CHARS)
     );
     fragment(Section::More, Origin::Journal, vec![told])

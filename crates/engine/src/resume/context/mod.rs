@@ -6,6 +6,7 @@
 
 pub(crate) mod chat;
 mod compile;
+mod ended;
 pub(crate) mod fresh_start;
 pub mod message;
 mod outline;
@@ -20,7 +21,8 @@ use serde::Serialize;
 
 pub(crate) use compile::human_notes_after;
 pub use compile::{ContextInput, Task, TaskStatus, compile};
-pub use outline::{Outline, edited};
+pub use ended::why_ended;
+pub use outline::{Outline, PlannedTask, Progress, edited};
 pub(crate) use quote::{Fence, history};
 pub(crate) use session::SessionContext;
 

@@ -1,20 +1,26 @@
 //! Quotes a conversation for an agent that does not know it.
 //!
 //! Quoted text stands between fences with an unpredictable mark, so that no quoted text can pose as
-//! Segno's own. The history is bounded: the newest turns stay, long texts are cut, and the text
-//! says how much is omitted.
+//! Segno's own. The history is bounded: the newest turns stay, of the others their tool calls; long
+//! texts lose their middle; and the text says how much is omitted.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use segno_core::conversation::turns::{ModelPart, Turn, turns};
 use segno_core::conversation::{Answer, ConversationItem, Outcome, plain_text};
 use segno_core::digest::Digest;
 use segno_core::ports::Random;
+use segno_core::tool::ToolCall;
 
 /// How many bytes of history are quoted: about 24,000 tokens.
 const MAX_HISTORY_BYTES: usize = 96 * 1024;
+/// How many of these are for the tool calls of turns that are omitted.
+const MAX_CALLS_BYTES: usize = 24 * 1024;
 /// How many bytes of a single message are quoted.
 const MAX_MESSAGE_BYTES: usize = 4 * 1024;
+/// How many bytes of a tool call are quoted if its turn is omitted.
+const MAX_CALL_BYTES: usize = 240;
 
 /// A fence mark: the same before and after the quoted text, and unlike anything in it.
 pub(crate) struct Fence(String);
@@ -46,25 +52,66 @@ impl Fence {
     }
 }
 
-/// The newest turns that fit, as text.
+/// The newest turns that fit, as text. Of the others, every tool call is listed.
 pub(crate) fn history(entries: &[ConversationItem]) -> String {
     let (turns, _) = turns(entries);
-    let (mut pieces, mut room, mut left) = (Vec::new(), MAX_HISTORY_BYTES, 0);
-    for turn in turns.iter().rev() {
-        let piece = render_turn(turn);
-        match room.checked_sub(piece.len()) {
-            Some(rest) if left == 0 => {
-                room = rest;
-                pieces.push(piece);
-            }
-            _ => left += 1,
+    let pieces: Vec<String> = turns.iter().map(render_turn).collect();
+    let from = first_that_fits(&pieces, MAX_HISTORY_BYTES);
+    if from == 0 {
+        return pieces.concat();
+    }
+    let from = first_that_fits(&pieces, MAX_HISTORY_BYTES - MAX_CALLS_BYTES);
+    let mut text = format!("({from} earlier turns are omitted)\n");
+    let calls = render_calls(&turns[..from]);
+    if !calls.is_empty() {
+        let shown = first_that_fits(&calls, MAX_CALLS_BYTES);
+        text.push_str("(these tools ran in them");
+        if shown > 0 {
+            let _ = write!(text, ", and {shown} earlier ones");
         }
+        text.push_str(")\n");
+        text.push_str(&calls[shown..].concat());
+        text.push_str("(the newest turns follow)\n");
     }
-    if left > 0 {
-        pieces.push(format!("({left} earlier turns are omitted)\n"));
-    }
-    pieces.reverse();
-    pieces.concat()
+    text + &pieces[from..].concat()
+}
+
+/// The index of the first of the newest pieces that fit into `room` bytes together.
+fn first_that_fits(pieces: &[String], mut room: usize) -> usize {
+    let fits = pieces.iter().rev().take_while(|piece| {
+        let rest = room.checked_sub(piece.len());
+        room = rest.unwrap_or_default();
+        rest.is_some()
+    });
+    pieces.len() - fits.count()
+}
+
+/// One line for each tool call in these turns.
+fn render_calls(turns: &[Turn]) -> Vec<String> {
+    let answers = turns.iter().filter_map(|turn| match turn {
+        Turn::Results { answers, .. } => Some(answers),
+        _ => None,
+    });
+    let failed = answers.flatten().filter(|it| it.outcome == Outcome::Failed);
+    let failed: HashSet<&str> = failed.map(|answer| answer.id.as_str()).collect();
+    let parts = turns.iter().filter_map(|turn| match turn {
+        Turn::Assistant { parts, .. } => Some(parts),
+        _ => None,
+    });
+    let calls = parts.flatten().filter_map(|part| match part {
+        ModelPart::Call(call) => Some(call),
+        ModelPart::Text(_) => None,
+    });
+    let line = |call: &ToolCall| {
+        let input = cut_middle(&call.input.to_string(), MAX_CALL_BYTES);
+        let end = if failed.contains(&*call.id) {
+            " (failed)"
+        } else {
+            ""
+        };
+        format!("[agent uses {}] {input}{end}\n", call.name)
+    };
+    calls.map(line).collect()
 }
 
 fn render_turn(turn: &Turn) -> String {
@@ -106,17 +153,29 @@ fn outcome(answer: &Answer) -> &'static str {
 }
 
 fn truncate(text: &str) -> String {
-    if text.len() <= MAX_MESSAGE_BYTES {
+    cut_middle(text, MAX_MESSAGE_BYTES)
+}
+
+/// At most about `max` bytes of a text: a quarter from its start, the rest from its end, where
+/// results and summaries are.
+fn cut_middle(text: &str, max: usize) -> String {
+    if text.len() <= max {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(MAX_MESSAGE_BYTES);
-    format!("{} (cut: {} of {} bytes)", &text[..end], end, text.len())
+    let head = text.floor_char_boundary(max / 4);
+    let tail = text.ceil_char_boundary(text.len() - (max - max / 4));
+    let cut = tail - head;
+    format!(
+        "{} (cut: {cut} of {} bytes) {}",
+        &text[..head],
+        text.len(),
+        &text[tail..]
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use segno_core::conversation::{AssistantPart, ItemContent, Origin, Part};
-    use segno_core::tool::ToolCall;
     use serde_json::json;
 
     use super::*;
@@ -181,5 +240,63 @@ mod tests {
         assert!(told.len() < MAX_HISTORY_BYTES + 100);
         assert!(told.contains("question 99") && !told.contains("question 1\n"));
         assert!(told.starts_with('(') && told.contains("earlier turns are omitted)"));
+    }
+
+    fn called(number: usize) -> ConversationItem {
+        ConversationItem::new(ItemContent::Assistant {
+            message: None,
+            model: None,
+            parts: vec![AssistantPart::Call(ToolCall {
+                id: format!("c{number}"),
+                name: "Bash".into(),
+                input: json!({"command": format!("make step-{number}")}),
+            })],
+            usage: None,
+        })
+    }
+
+    fn answered(number: usize, outcome: Outcome, text: &str) -> ConversationItem {
+        ConversationItem::new(ItemContent::Result(Answer {
+            id: format!("c{number}"),
+            parts: vec![Part::Text { text: text.into() }],
+            outcome,
+        }))
+    }
+
+    #[test]
+    fn long_result_keeps_its_start_and_its_end() {
+        let output = format!("running tests\n{}\n3 passed, 1 failed", "x".repeat(20_000));
+        let told = history(&[called(1), answered(1, Outcome::Failed, &output)]);
+        assert!(told.contains("[tool failed] running tests\nxxx"), "{told}");
+        assert!(told.contains("xxx\n3 passed, 1 failed\n"), "{told}");
+        let cut = output.len() - MAX_MESSAGE_BYTES;
+        let mark = format!(" (cut: {cut} of {} bytes) ", output.len());
+        assert!(told.contains(&mark), "{told}");
+        assert!(told.len() < MAX_MESSAGE_BYTES + 200);
+    }
+
+    #[test]
+    fn calls_of_omitted_turns_are_listed() {
+        let output = "y".repeat(2000);
+        let item = |number: usize| {
+            let outcome = match number {
+                3 => Outcome::Failed,
+                _ => Outcome::Succeeded,
+            };
+            [called(number), answered(number, outcome, &output)]
+        };
+        let told = history(&(0..100).flat_map(item).collect::<Vec<_>>());
+        for number in 0..100 {
+            let call = format!("[agent uses Bash] {{\"command\":\"make step-{number}\"}}");
+            let failed = if number == 3 { " (failed)" } else { "" };
+            assert!(
+                told.contains(&format!("{call}{failed}\n")),
+                "{number} {told}"
+            );
+        }
+        assert!(told.len() < MAX_HISTORY_BYTES + 200, "{}", told.len());
+        let told = history(&(0..2000).flat_map(item).collect::<Vec<_>>());
+        assert!(told.contains("(these tools ran in them, and "), "{told}");
+        assert!(told.len() < MAX_HISTORY_BYTES + 200, "{}", told.len());
     }
 }

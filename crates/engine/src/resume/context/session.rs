@@ -2,10 +2,12 @@
 
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::Seq;
+use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{FinishedSteps, State};
 
 use super::{
-    ContextInput, Fence, MAX_TOKENS, Outline, Section, compile, edited, human_notes_after, quote,
+    ContextInput, Fence, MAX_TOKENS, Outline, ResumeContext, Section, compile, edited,
+    human_notes_after, quote,
 };
 use crate::env::Env;
 use crate::error::Error;
@@ -18,48 +20,64 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) outline: &'a Outline,
     pub(crate) finished: &'a FinishedSteps,
     pub(crate) state: &'a State,
+    /// Whether the agent has Segno's MCP tools.
+    pub(crate) has_tools: bool,
 }
 
 impl SessionContext<'_> {
-    /// The resume context, quoted: the user's edited version, or a compiled one.
+    /// The resume context, quoted: the user's edited version, or a compiled one. `ended` says why
+    /// the work stopped. The git status is omitted if the agent gets it elsewhere.
     pub(crate) async fn quoted(
         &self,
-        ended: &str,
-        wanted: impl Fn(Section) -> bool,
+        ended: Option<&str>,
+        workspace_status: Option<&WorkspaceStatus>,
     ) -> Result<String, Error> {
-        let (state, random) = (self.state, &*self.env.random);
-        if let Some(edited) = edited(self.env, self.session, state).await? {
+        let random = &*self.env.random;
+        if let Some(edited) = edited(self.env, self.session, self.state).await? {
             return Ok(quote(&edited, random));
         }
+        let compiled = self.compile(ended, workspace_status).text();
+        Ok(quote(&self.env.redactor.redact(&compiled), random))
+    }
+
+    fn compile(
+        &self,
+        ended: Option<&str>,
+        workspace_status: Option<&WorkspaceStatus>,
+    ) -> ResumeContext {
+        let state = self.state;
+        let progress = self.outline.progress(state, Some(self.finished));
         let known = ContextInput {
             name: self.name.as_str(),
             runs: state.runs,
             issue: self.outline.issue.as_deref(),
-            tasks: &self.outline.tasks(state, Some(self.finished)),
-            done: state.finished,
+            tasks: &progress.tasks,
+            done: progress.done,
             handoff: &state.handoff,
-            workspace_status: None,
-            ended: Some(ended),
+            workspace_status,
+            ended,
             usage: state.usage,
+            has_tools: self.has_tools,
         };
-        let resume_context = compile(&known, MAX_TOKENS).only(wanted);
-        Ok(quote(&resume_context.text(), random))
+        compile(&known, MAX_TOKENS)
     }
 
     /// What earlier tasks of a plan found out, for the agent of the next task: each task starts
     /// with a new conversation. The task's own input has the plan.
-    pub(crate) async fn for_next_task(&self) -> Result<String, Error> {
+    pub(crate) fn for_next_task(&self) -> String {
         let shown_elsewhere = [
             Section::Session,
             Section::Issue,
             Section::Plan,
             Section::Done,
             Section::Pending,
-            Section::Git,
             Section::Next,
         ];
-        self.quoted("", |section| !shown_elsewhere.contains(&section))
-            .await
+        let compiled = self.compile(None, None);
+        let text = compiled
+            .only(|section| !shown_elsewhere.contains(&section))
+            .text();
+        quote(&self.env.redactor.redact(&text), &*self.env.random)
     }
 
     /// What an agent that continues its own conversation must learn: notes that people added since

@@ -34,6 +34,7 @@ fn known<'a>(tasks: &'a [Task], handoff: &'a Handoff) -> ContextInput<'a> {
         workspace_status: None,
         ended: None,
         usage: Usage::default(),
+        has_tools: true,
     }
 }
 
@@ -80,7 +81,7 @@ fn empty_session_compiles_to_placeholders() {
         resume_context.text(),
         "\
 ## Session
-report, run 2
+report, session 2 of 2
 used so far: 0 tokens read, 0 written, $0.00
 
 ## Plan
