@@ -93,7 +93,7 @@ impl Row {
             "v": 1,
             "kind": "note",
             "id": self.id,
-            "at": origin.map(|origin| origin.at),
+            "at": origin.map(|origin| origin.at.to_string()),
             "source": self.source,
             "by": origin.map(|origin| &origin.by),
             "step": origin.and_then(|origin| origin.step.as_ref()),

@@ -35,16 +35,21 @@ fn filling(input: u64) -> Script {
 impl Fixture {
     /// An agent whose context the second answer fills, by its program's own figures.
     fn filled(agent: Agent) -> Self {
+        Self::filled_with(agent, 18_000, 225_000)
+    }
+
+    /// An agent whose second answer says that this many tokens of its window are used: 20,000 for
+    /// Claude Code; Codex itself reports a window of 258,400.
+    fn filled_with(agent: Agent, claude: u64, codex: u64) -> Self {
         match agent {
             Agent::Claude => {
-                let fixture = Self::with(agent, filling(18_000));
+                let fixture = Self::with(agent, filling(claude));
                 fixture
                     .sandbox
                     .configure("[claude-code]\npermissions = \"all\"\ncontext_window = 20000\n");
                 fixture
             }
-            // Codex itself reports a window of 258,400 tokens.
-            Agent::Codex => Self::with(agent, filling(225_000)),
+            Agent::Codex => Self::with(agent, filling(codex)),
         }
     }
 
@@ -106,6 +111,22 @@ fn nearly_full_context_is_replaced_by_a_new_conversation() {
         fixture.assert_conversation_is_replaced();
         let most = fixture.percents().into_iter().max();
         assert!(most >= Some(85), "{agent:?} {most:?}");
+    }
+}
+
+#[test]
+fn user_is_warned_before_the_context_is_full() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        let fixture = Fixture::filled_with(agent, 16_400, 212_000);
+        let child = fixture.start();
+        wait_until("the third turn is held back", || {
+            fixture.server.is_held("filling", 2)
+        });
+        fixture.server.release("filling", 2);
+        let output = wait_for_output(child).expect_success();
+        let warning = "step steps/0: 82 % of the agent's context is used";
+        assert_eq!(output.stdout.matches(warning).count(), 1, "{output:?}");
+        assert_eq!(fixture.opened().len(), 1, "{agent:?}");
     }
 }
 

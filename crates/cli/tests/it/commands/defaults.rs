@@ -1,5 +1,6 @@
 //! Defaults that documents promise, and rules of statuses, as users meet them.
 
+use segno_core::time::Timestamp;
 use serde_json::json;
 
 use super::{
@@ -113,4 +114,44 @@ fn chain_of_a_thousand_steps_runs_to_its_end() {
         .expect_success();
     assert_eq!(of_kind(&run.json(), "step_finished").len(), 1000);
     assert_eq!(sandbox.calls().len(), 1000);
+}
+
+/// The current time, as Segno writes it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the machine's clock is compared with"
+)]
+fn now() -> String {
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+    Timestamp(i64::try_from(since.as_millis()).unwrap()).to_string()
+}
+
+#[test]
+fn times_are_those_of_the_events() {
+    let sandbox = sandbox();
+    let before = now();
+    waiting_chain(&sandbox, 2, 1);
+    let (live, _) = start_waiting(&sandbox, &[]);
+    sandbox
+        .segno(&["pause", "chain", "--force", "--reason", "lunch"])
+        .expect_success();
+    live.finish();
+    sandbox
+        .segno(&["note", "decision", "use SQLite", "--session", "chain"])
+        .expect_success();
+    let after = now();
+    let listed = sandbox.segno(&["checkpoint", "list", "chain", "--json"]);
+    let notes = sandbox.segno(&["note", "list", "chain", "--json"]);
+    for (what, at) in [
+        ("checkpoint", &listed.json()[0]["at"]),
+        ("stop", &shown(&sandbox, "chain")["stopped"]["at"]),
+        ("note", &notes.json()[0]["at"]),
+    ] {
+        let at = at.as_str().unwrap_or_else(|| panic!("{what}: {at}"));
+        assert!(
+            *before <= *at && *at <= *after,
+            "{what}: {before} {at} {after}"
+        );
+    }
 }

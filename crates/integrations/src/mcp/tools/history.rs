@@ -91,7 +91,7 @@ pub(super) async fn search(bound: &BoundSession, value: Value) -> Result<Value, 
     let found = search::search(env, &query, |_, _| {}).await?;
     let shape = |find: &Match| {
         json!({
-            "at": find.at,
+            "at": find.at.to_string(),
             "step": find.path,
             "entry": find.seq,
             "who": find.who,
