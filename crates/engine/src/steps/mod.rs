@@ -7,7 +7,9 @@
 //!
 //! The submodules execute one step: `step` runs the attempts, `run_model_loop` talks to API
 //! models, `run_cli_agent` to CLI agents, `human` to people, and `git_step` runs git
-//! operations. `rate_limit` decides about retries and waits. Writing the journal is left to
+//! operations. `rate_limit` decides about retries and waits, `given_context` which steps get the
+//! resume context, `model_context` what happens when a model's context is full, and
+//! `workspace_record` when the git status is recorded. Writing the journal is left to
 //! [`crate::journal`], the lease to [`crate::lease`].
 
 mod agent_events;
