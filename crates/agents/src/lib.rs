@@ -29,6 +29,7 @@ pub mod openai;
 pub mod otlp;
 #[cfg(feature = "probe")]
 mod probe;
+pub mod process;
 pub mod program;
 mod reset;
 mod sanitize;

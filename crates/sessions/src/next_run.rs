@@ -107,6 +107,7 @@ pub(crate) async fn prepare(
     observer: &dyn Observer,
 ) -> Result<(Env, RunStart), Error> {
     let session = summary.id;
+    end_orphans(env, summary, observer)?;
     let spec_file = start_reading_spec(env, session).await?;
     let (state, finished) = history::load_verified(env, session).await?;
     // Checked again under the lease: the session may have ended in between.
@@ -221,6 +222,23 @@ pub(crate) async fn prepare(
         exchange: None,
     };
     Ok((env, run_start))
+}
+
+/// Ends what earlier runs left behind: nothing of them may work beside this run.
+fn end_orphans(env: &Env, summary: &Summary, observer: &dyn Observer) -> Result<(), Error> {
+    let ended = env.processes.end_orphans(summary.id);
+    let ended = ended.map_err(|error| Error::OrphansLeft {
+        name: summary.name.clone(),
+        reason: error.to_string(),
+    })?;
+    if !ended.is_empty() {
+        let pids: Vec<String> = ended.iter().map(ToString::to_string).collect();
+        observer.notice(&format!(
+            "ended what an earlier run left behind: process {}",
+            pids.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses overrides that would have no effect.

@@ -10,6 +10,7 @@ mod acp;
 mod context;
 mod forks;
 mod handoff;
+mod killed_guard;
 mod limits;
 mod mixed;
 mod moving;
