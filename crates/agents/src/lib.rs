@@ -22,6 +22,7 @@ pub mod bedrock;
 pub mod claude_code;
 pub mod codex;
 pub mod command;
+mod holders;
 pub mod http;
 mod json_rpc;
 pub mod mcp;

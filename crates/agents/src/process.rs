@@ -29,9 +29,16 @@ pub(crate) struct Stat {
     pub(crate) group: u32,
     /// When the process started, in kernel ticks since boot.
     pub(crate) started: u64,
+    /// The size of its memory: 0 once the kernel is ending it.
+    memory: u64,
 }
 
 impl Stat {
+    /// Whether the kernel is ending the process: it runs no more code, and its files are being closed.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.memory == 0
+    }
+
     /// Whether the process runs any code; a zombie does not.
     pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X' | 'x')
@@ -53,6 +60,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         parent: fields.next()?.parse().ok()?,
         group: fields.next()?.parse().ok()?,
         started: fields.nth(16)?.parse().ok()?,
+        memory: fields.next()?.parse().ok()?,
     })
 }
 
@@ -185,7 +193,7 @@ mod tests {
                 (4, 16, 72220),
                 "{name:?}"
             );
-            assert!(stat.is_alive());
+            assert!(stat.is_alive() && !stat.is_ending());
         }
         for broken in ["", "17 (sh", "17 (sh) S", "17 (sh) S 4 17"] {
             assert_eq!(parse_stat(broken), None, "{broken:?}");

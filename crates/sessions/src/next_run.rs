@@ -18,7 +18,7 @@ use segno_core::store::Summary;
 use segno_core::time::format_duration;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::drift::{self, OnDrift};
-use segno_engine::resume::{Overrides, Replacement, strategies_above};
+use segno_engine::resume::{Overrides, Replacement};
 use segno_engine::run::RunStart;
 use segno_engine::steps::{self, Agents};
 use segno_engine::{AgentDriver, Env, Observer, patterns, workspace};
@@ -48,6 +48,8 @@ pub struct Options {
     pub agent: Option<String>,
     /// The best resume strategy that is allowed.
     pub strategy: Option<Strategy>,
+    /// Whether to end a process that has an agent's conversation open.
+    pub take_over: bool,
     /// An additional message to the agent.
     pub message: Option<String>,
     /// What to do about rate limits; by default the spec decides.
@@ -193,7 +195,8 @@ pub(crate) async fn prepare(
     };
     let overrides = Overrides {
         agent,
-        skipped_strategies: strategies_above(options.strategy),
+        best_strategy: options.strategy,
+        take_over: options.take_over,
         message: options.message,
         skip_earlier_wait: options.on_limit == Some(OnLimit::RetryNow),
     };

@@ -51,5 +51,5 @@ pub(crate) use child_process::{ChildProcess, describe_status};
 pub(crate) use confinement::Writes;
 pub use driver::Command;
 pub(crate) use environment::Inherit;
-pub(crate) use orphans::end_guard;
 pub use orphans::end_orphans;
+pub(crate) use orphans::{SESSION, end_guard};

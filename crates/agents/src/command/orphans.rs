@@ -21,7 +21,7 @@ use crate::process::{self, Process};
 /// The environment variable that names the guard of a process.
 pub(super) const GUARD: &str = "SEGNO_GUARD";
 /// The environment variable that names the session of a process.
-const SESSION: &str = "SEGNO_SESSION";
+pub(crate) const SESSION: &str = "SEGNO_SESSION";
 
 /// How long one round waits for a process to end.
 const ROUND: Duration = Duration::from_millis(50);

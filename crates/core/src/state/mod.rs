@@ -5,6 +5,7 @@
 //! positions of their answers in the journal.
 
 mod chat;
+mod conversations;
 mod finished;
 mod open;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use crate::usage::ContextUsage;
 use crate::usage::Usage;
 
 pub use chat::Chat;
+pub use conversations::{default_conversation, whole_conversations};
 pub use finished::{FinishedStep, FinishedSteps};
 pub use open::{AttemptStatus, NativeConversation, OpenStep};
 
@@ -248,7 +250,7 @@ pub struct IllegalEvent {
 
 impl State {
     /// The version of the fold. A cached state of another version is discarded and folded again.
-    pub const VERSION: u16 = 12;
+    pub const VERSION: u16 = 13;
 
     /// The state before the first event.
     pub fn empty(session: SessionId) -> Self {
@@ -448,6 +450,10 @@ impl State {
                 });
                 let same = before.as_ref().filter(|before| before.agent == event.agent);
                 let weight = same.and_then(|before| before.last_call_tokens);
+                let waits = before.as_ref().map_or(0, |before| before.waits);
+                let (native, earlier) = before
+                    .map(|before| (before.native, before.earlier))
+                    .unwrap_or_default();
                 let open = OpenStep {
                     revision: event.revision,
                     attempt: event.attempt,
@@ -456,8 +462,9 @@ impl State {
                     since: entry.at,
                     not_before: None,
                     limited_by: None,
-                    waits: before.as_ref().map_or(0, |before| before.waits),
-                    native: before.and_then(|before| before.native),
+                    waits,
+                    native,
+                    earlier,
                     handed_over_at: handed,
                     last_call_tokens: weight,
                 };
@@ -504,25 +511,14 @@ impl State {
                 let name = event.native_id.clone();
                 self.conversations.insert(name, event.program);
                 if let Some(open) = self.open_steps.get_mut(&event.path) {
-                    let same = open
-                        .native
-                        .take()
-                        .filter(|native| native.id == event.native_id);
-                    let (context, mut strategies) = same
-                        .map(|native| (native.context, native.strategies))
-                        .unwrap_or_default();
-                    strategies.extend(event.strategy);
-                    open.native = Some(NativeConversation {
-                        program: event.program,
-                        id: event.native_id.clone(),
-                        folder: event.folder.clone(),
-                        context,
-                        strategies,
-                        opened: entry.seq,
-                    });
+                    open.open_conversation(event, entry.seq);
                 }
             }
             Event::AgentMessages(event) => {
+                let open = self.open_steps.get_mut(&event.path);
+                if let Some(native) = open.and_then(|open| open.native.as_mut()) {
+                    native.spoke = true;
+                }
                 if let (Some(open), Some(context_usage)) =
                     (self.open_steps.get_mut(&event.path), event.context)
                     && let Some(native) = &mut open.native

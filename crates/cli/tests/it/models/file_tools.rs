@@ -179,7 +179,9 @@ fn tool_that_hangs_in_the_kernel_delays_neither_lease_nor_ctrl_c() {
         .stderr(File::create(&said).unwrap())
         .spawn()
         .unwrap();
-    wait_until("the tool hangs", || sandbox.read("traced").contains("openat2"));
+    wait_until("the tool hangs", || {
+        sandbox.read("traced").contains("openat2")
+    });
     let lease = || shown(&sandbox, "ask")["owner"].clone();
     let (pid, first) = (lease()["pid"].clone(), lease()["until"].clone());
     wait_until("the lease is renewed", || lease()["until"] != first);
