@@ -22,6 +22,7 @@ pub mod bedrock;
 pub mod claude_code;
 pub mod codex;
 pub mod command;
+mod holders;
 pub mod http;
 mod json_rpc;
 pub mod mcp;
@@ -29,6 +30,7 @@ pub mod openai;
 pub mod otlp;
 #[cfg(feature = "probe")]
 mod probe;
+pub mod process;
 pub mod program;
 mod reset;
 mod sanitize;

@@ -123,12 +123,35 @@ pub(crate) fn kind_of_message(message: &str) -> Option<ErrorKind> {
         Some(ErrorKind::ContextFull)
     } else if has(&["usage limit", "rate limit"]) {
         Some(ErrorKind::RateLimited(parse_try_again_in(&lower)))
-    } else if has(&["thread not found", "session not found"]) {
-        Some(ErrorKind::NotFound)
+    } else if let Some(kind) = kind_of_refusal(&lower) {
+        Some(kind)
+    } else if has(&["missing environment variable"]) {
+        Some(ErrorKind::Auth)
     } else if let Some(status) = status("status").or_else(|| status("api error: ")) {
         Some(kind_of_status(status, parse_try_again_in(&lower)))
     } else if has(&["stream disconnected", "connect"]) {
         Some(ErrorKind::Network)
+    } else {
+        None
+    }
+}
+
+/// Maps a program's message about a conversation that it does not resume to an error kind; `None` if it
+/// says nothing about the conversation.
+pub(crate) fn kind_of_refusal(message: &str) -> Option<ErrorKind> {
+    const UNKNOWN: [&str; 6] = [
+        "no rollout found",
+        "no conversation found",
+        "no previous sessions found",
+        "thread not found",
+        "session not found",
+        "invalid session identifier",
+    ];
+    let lower = message.to_lowercase();
+    if UNKNOWN.iter().any(|words| lower.contains(words)) {
+        Some(ErrorKind::NoConversation)
+    } else if lower.contains("already has an active writer") {
+        Some(ErrorKind::ConversationInUse)
     } else {
         None
     }
@@ -175,5 +198,5 @@ pub(crate) fn wrong_conversation(program: &str, asked: &str, used: &str) -> Erro
         "{program} uses conversation {} instead of {asked}",
         crate::command::output::escape_controls(used)
     );
-    Error::new(ErrorKind::Invalid, message)
+    Error::new(ErrorKind::NoConversation, message)
 }

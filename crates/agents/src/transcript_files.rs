@@ -63,6 +63,20 @@ impl cli_agent::TranscriptFiles for LocalTranscripts {
         Box::pin(copy(self.native, &self.home, id))
     }
 
+    fn copy_from<'a>(
+        &'a self,
+        home: &'a Path,
+        id: &'a str,
+    ) -> Boxed<'a, Result<Option<TranscriptCopy>, Error>> {
+        Box::pin(async move {
+            match find(self.native, home, id) {
+                Ok(None) => Ok(None),
+                Ok(Some(_)) => copy(self.native, home, id).await.map(Some),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
     fn inspect_copy<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<TranscriptState, Error>> {
         let known = inspect_source(self.native, || Ok(Cursor::new(kept)));
         Box::pin(std::future::ready(known.map_err(|error| invalid(&error))))
@@ -93,7 +107,7 @@ pub(crate) async fn inspect(
     home: &Path,
     id: &str,
 ) -> Result<Option<TranscriptState>, Error> {
-    let Some(path) = find(native, home, id) else {
+    let Some(path) = find(native, home, id)? else {
         return Ok(None);
     };
     run_blocking(path, move |path| {
@@ -123,7 +137,7 @@ pub(crate) async fn usage_of(
     home: &Path,
     id: &str,
 ) -> Result<Usage, Error> {
-    let Some(path) = find(native, home, id) else {
+    let Some(path) = find(native, home, id)? else {
         return Ok(Usage::default());
     };
     run_blocking(path, move |path| {
@@ -134,7 +148,7 @@ pub(crate) async fn usage_of(
 
 /// Repairs a transcript. The original stays beside it.
 async fn repair(native: TranscriptFormat, home: &Path, id: &str) -> Result<String, Error> {
-    let path = find(native, home, id).ok_or_else(|| missing(id))?;
+    let path = find(native, home, id)?.ok_or_else(|| missing(id))?;
     run_blocking(path, move |path| {
         let mut draft = Draft::create_for(path)?;
         let source = File::open(path)?;
@@ -158,7 +172,7 @@ async fn install(
     let folder = text_of(folder)?;
     let report = native.examine(Cursor::new(&kept.transcript));
     let report = report.map_err(|error| invalid(&error))?;
-    let found = find(native, home, id);
+    let found = find(native, home, id)?;
     let started = started_at(&kept.transcript).or(report.summary.first);
     let started = started.unwrap_or(Timestamp(0));
     let path = native.path_for(home, &folder, id, started);
@@ -255,7 +269,7 @@ fn started_at(kept: &[u8]) -> Option<Timestamp> {
 
 /// Reads a transcript, and those of its sub-agents.
 async fn copy(native: TranscriptFormat, home: &Path, id: &str) -> Result<TranscriptCopy, Error> {
-    let path = find(native, home, id).ok_or_else(|| missing(id))?;
+    let path = find(native, home, id)?.ok_or_else(|| missing(id))?;
     run_blocking(path, move |path| {
         if fs::metadata(path)?.len() > TranscriptCopy::MAX_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -471,10 +485,25 @@ fn describe_repair(repair: &Repair, before: &Path) -> String {
     )
 }
 
-pub(crate) fn find(native: TranscriptFormat, home: &Path, id: &str) -> Option<PathBuf> {
-    // What cannot be listed cannot be read by the program either.
-    let found = native.find(home, id, &list).unwrap_or_default();
-    found.into_iter().next()
+/// The path of a transcript; `None` if there is none. A folder that cannot be listed is an error: the
+/// transcript may be in it.
+pub(crate) fn find(
+    native: TranscriptFormat,
+    home: &Path,
+    id: &str,
+) -> Result<Option<PathBuf>, Error> {
+    match native.find(home, id, &list) {
+        Ok(found) => Ok(found.into_iter().next()),
+        // An id of another form names no transcript.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        Err(error) => {
+            let message = format!(
+                "the transcripts in {} cannot be listed: {error}",
+                home.display()
+            );
+            Err(Error::new(ErrorKind::Crashed, message))
+        }
+    }
 }
 
 fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {

@@ -110,8 +110,12 @@ pub enum ErrorKind {
     Auth,
     /// The conversation no longer fits into the model's context window.
     ContextFull,
-    /// The model or the native session does not exist, or the program cannot be executed.
+    /// The model does not exist, or the program cannot be executed.
     NotFound,
+    /// The CLI agent has no conversation of the requested id, or uses another one.
+    NoConversation,
+    /// Another process has the conversation open.
+    ConversationInUse,
     /// The agent's program does not exist.
     NoProgram,
     /// The request itself is invalid.
@@ -132,7 +136,8 @@ impl ErrorKind {
             ErrorKind::RateLimited(_) => "rate_limited",
             ErrorKind::Auth => "auth",
             ErrorKind::ContextFull => "context_full",
-            ErrorKind::NotFound | ErrorKind::NoProgram => "not_found",
+            ErrorKind::NotFound | ErrorKind::NoConversation | ErrorKind::NoProgram => "not_found",
+            ErrorKind::ConversationInUse => "in_use",
             ErrorKind::Invalid => "invalid",
             ErrorKind::Network => "network",
             ErrorKind::Server => "server",
@@ -152,6 +157,8 @@ impl ErrorKind {
             ErrorKind::Auth
             | ErrorKind::ContextFull
             | ErrorKind::NotFound
+            | ErrorKind::NoConversation
+            | ErrorKind::ConversationInUse
             | ErrorKind::NoProgram
             | ErrorKind::Invalid => false,
         }

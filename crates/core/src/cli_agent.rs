@@ -76,6 +76,31 @@ pub enum Health {
     Unreadable(String),
     /// It contains no messages.
     Empty,
+    /// Only the CLI agent can tell, when it loads the conversation, and it was not started.
+    Unexamined,
+}
+
+/// How the state of a transcript is found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Examination {
+    /// From files only: no program is started, and nothing changes.
+    FilesOnly,
+    /// Also by starting the CLI agent, where only that can read its transcripts.
+    StartProgram,
+}
+
+/// A living process that has a conversation open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: u32,
+    /// When the process started, in kernel ticks since boot: with the pid, this names one process.
+    pub started: u64,
+    /// The program's name.
+    pub program: String,
+    /// The session that started it, if Segno did.
+    pub session: Option<String>,
+    /// Whether it has ended, except that the kernel still closes its files.
+    pub is_ending: bool,
 }
 
 /// The stored copy of a transcript.
@@ -97,7 +122,8 @@ impl TranscriptCopy {
 /// The adapter for a CLI agent that stores its conversations itself.
 ///
 /// This trait does not prevent two processes from resuming the same conversation at once: the caller
-/// holds a lease (the CLI agents themselves do not always check).
+/// holds a lease, and asks for [`holders`](Self::holders) before it resumes (the CLI agents themselves
+/// do not always check).
 pub trait CliAgent: Send + Sync {
     fn kind(&self) -> CliAgentKind;
 
@@ -121,12 +147,20 @@ pub trait CliAgent: Send + Sync {
     ) -> Boxed<'a, Result<Answer, Error>>;
 
     /// The state of the transcript of a conversation that is to be resumed in `folder`; `None` if there
-    /// is none. Changes nothing.
+    /// is none. An error says nothing about the transcript: it could not be examined.
     fn transcript_state<'a>(
         &'a self,
         id: &'a str,
         folder: &'a Path,
+        examination: Examination,
     ) -> Boxed<'a, Result<Option<TranscriptState>, Error>>;
+
+    /// The living processes, other than this one, that have a conversation open. Starts no program. It
+    /// may miss processes of other users and of other containers.
+    fn holders<'a>(&'a self, id: &'a str) -> Boxed<'a, Vec<Holder>>;
+
+    /// The folder in which the CLI agent keeps its transcripts, where Segno knows it.
+    fn home(&self) -> Option<&Path>;
 
     /// Access to its transcripts; `None` if only the CLI agent can read and write them.
     fn transcript_files(&self) -> Option<&dyn TranscriptFiles>;
@@ -140,6 +174,14 @@ pub trait TranscriptFiles: Send + Sync {
 
     /// The bytes of a transcript, to be stored. Files beside it that exceed the limits are excluded.
     fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<TranscriptCopy, Error>>;
+
+    /// The same from another folder in which the CLI agent kept its transcripts before; `None` if there
+    /// is no such transcript.
+    fn copy_from<'a>(
+        &'a self,
+        home: &'a Path,
+        id: &'a str,
+    ) -> Boxed<'a, Result<Option<TranscriptCopy>, Error>>;
 
     /// The state of a stored copy.
     fn inspect_copy<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<TranscriptState, Error>>;

@@ -113,7 +113,7 @@ pub fn assess(lease: &Lease, liveness: Liveness) -> LeaseDecision {
     }
 }
 
-/// Inspects and kills processes that own leases.
+/// Inspects and kills processes: those that own leases, and those that agents run in.
 pub trait Processes: Send + Sync {
     /// This process.
     fn current(&self) -> Owner;
@@ -129,6 +129,14 @@ pub trait Processes: Send + Sync {
     /// Kills `owner` and returns when the process is gone. Does nothing to another process that merely
     /// has the same pid.
     fn kill(&self, owner: &Owner) -> std::io::Result<()>;
+
+    /// Ends a process and everything below it, and returns when they are gone. Does nothing to another
+    /// process that merely has the same pid: `started` is as in [`Owner::started`].
+    fn end_tree(&self, pid: u32, started: u64) -> std::io::Result<()>;
+
+    /// Ends the processes that earlier runs of a session started and left behind, and returns their
+    /// pids when they are gone. The caller holds the session's lease.
+    fn end_orphans(&self, session: SessionId) -> std::io::Result<Vec<u32>>;
 }
 
 #[cfg(test)]
@@ -202,6 +210,14 @@ mod tests {
 
             fn kill(&self, _: &Owner) -> std::io::Result<()> {
                 Ok(())
+            }
+
+            fn end_tree(&self, _: u32, _: u64) -> std::io::Result<()> {
+                Ok(())
+            }
+
+            fn end_orphans(&self, _: SessionId) -> std::io::Result<Vec<u32>> {
+                Ok(Vec::new())
             }
         }
 

@@ -2,7 +2,11 @@
 //!
 //! There is one mechanism for every agent and every reason to resume: [`choose_strategy`] takes the available
 //! evidence and returns the first strategy that applies, why the better ones do not apply, and what is
-//! lost. A strategy that was tried and failed is not tried again.
+//! lost. Only evidence about the conversation counts: a program that cannot be started, lacks its
+//! credentials or is killed says nothing about its transcript. A strategy that failed for the
+//! conversation's sake is not tried again in the same attempt; the next one looks again.
+//!
+//! Which conversation continues, if a step has had several, is for the state of the step to say.
 
 use crate::cli_agent::Health;
 use crate::usage::{ContextLimits, ContextUsage};
@@ -55,6 +59,8 @@ pub struct Plan {
     pub rejected: Vec<(Strategy, String)>,
     /// What the agent will no longer know.
     pub lost: Vec<String>,
+    /// What only the agent can tell, when it is started.
+    pub unknown: Vec<String>,
 }
 
 /// Returns the first strategy that applies.
@@ -63,11 +69,7 @@ pub fn choose_strategy(evidence: &Evidence) -> Plan {
     for strategy in Strategy::ALL {
         match refusal(*strategy, evidence) {
             None => {
-                return Plan {
-                    strategy: *strategy,
-                    lost: lost(*strategy, evidence),
-                    rejected: because,
-                };
+                return plan(*strategy, evidence, because);
             }
             Some(reason) => because.push((*strategy, reason)),
         }
@@ -78,10 +80,20 @@ pub fn choose_strategy(evidence: &Evidence) -> Plan {
     } else {
         Strategy::Summarized
     };
+    plan(strategy, evidence, because)
+}
+
+fn plan(strategy: Strategy, evidence: &Evidence, rejected: Vec<(Strategy, String)>) -> Plan {
+    let unexamined =
+        strategy == Strategy::Native && evidence.transcript == Some(Health::Unexamined);
+    let unknown = unexamined.then(|| {
+        "whether the agent still has the conversation: only the agent can tell, and it is not started for this plan".to_owned()
+    });
     Plan {
         strategy,
+        rejected,
         lost: lost(strategy, evidence),
-        rejected: because,
+        unknown: unknown.into_iter().collect(),
     }
 }
 
@@ -122,6 +134,9 @@ fn refusal(strategy: Strategy, evidence: &Evidence) -> Option<String> {
         }
         (Strategy::Repaired, None) => "there is no transcript to repair",
         (Strategy::Repaired, Some(Health::Intact)) => "the transcript needs no repair",
+        (Strategy::Repaired | Strategy::Restored, Some(Health::Unexamined)) => {
+            "only the agent can read and write its transcripts"
+        }
         (Strategy::Restored, Some(Health::Intact | Health::Damaged(_) | Health::Unreadable(_))) => {
             "the transcript exists"
         }
@@ -205,6 +220,21 @@ mod tests {
             (
                 Evidence {
                     transcript: Some(Health::Empty),
+                    ..evidence()
+                },
+                Strategy::Summarized,
+            ),
+            (
+                Evidence {
+                    transcript: Some(Health::Unexamined),
+                    ..evidence()
+                },
+                Strategy::Native,
+            ),
+            (
+                Evidence {
+                    transcript: Some(Health::Unexamined),
+                    ruled_out: vec![Strategy::Native],
                     ..evidence()
                 },
                 Strategy::Summarized,

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use segno_core::cli_agent::{CliAgentKind, Holder};
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::id::Name;
 use segno_core::session::Status;
@@ -124,6 +125,9 @@ pub enum Error {
         path: Path,
         percent: u64,
     },
+    /// Another process has the agent's conversation open.
+    #[error(transparent)]
+    ConversationOpen(Box<ConversationOpen>),
     /// A provider named the end of its rate limit, and the run does not wait for it.
     #[error("step {path} is suspended until {until} (rate limit of {provider}): {why}")]
     Suspended {
@@ -213,10 +217,46 @@ impl Diagnose for Error {
                     "`segno resume {name}` continues in a new conversation with a resume context"
                 ))
             }
+            Self::ConversationOpen(error) => error.diagnosis(),
             Self::Suspended { name, why, .. } => Diagnosis::new(Kind::LimitReached, "R0123")
                 .hint(hint_for_rate_limit(name, *why)),
         }
     }
+}
+
+/// Another process has the conversation open with which a step would continue.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "step {path}: the conversation {conversation} of {agent} is open in process {} (`{}`){}",
+    .holder.pid, .holder.program, not_ended(.reason.as_deref())
+)]
+pub struct ConversationOpen {
+    pub name: Name,
+    pub path: Path,
+    pub agent: CliAgentKind,
+    /// The agent's id of the conversation.
+    pub conversation: String,
+    pub holder: Holder,
+    /// Why the process could not be ended, if the user asked for that.
+    pub reason: Option<String>,
+}
+
+impl Diagnose for ConversationOpen {
+    fn diagnosis(&self) -> Diagnosis {
+        let Self { name, .. } = self;
+        Diagnosis::new(Kind::Locked, "R0124").hint(match self.reason {
+            None => format!(
+                "close it, then `segno resume {name}`; or `segno resume {name} --take-over` ends it and resumes"
+            ),
+            Some(_) => format!("end it, then `segno resume {name}`"),
+        })
+    }
+}
+
+fn not_ended(reason: Option<&str>) -> String {
+    reason.map_or(String::new(), |reason| {
+        format!(", which cannot be ended: {reason}")
+    })
 }
 
 /// An answer that its question does not allow.

@@ -346,7 +346,10 @@ async fn journal_end(
         }
         Err(Error::WaitingForHuman { .. }) => (Status::Waiting, None),
         Err(
-            error @ (Error::Budget { .. } | Error::ContextFull { .. } | Error::Suspended { .. }),
+            error @ (Error::Budget { .. }
+            | Error::ContextFull { .. }
+            | Error::ConversationOpen(_)
+            | Error::Suspended { .. }),
         ) => (Status::Paused, Some(failure(env, error))),
         Err(error) => (Status::Failed, Some(failure(env, error))),
     };

@@ -20,7 +20,7 @@ use segno_core::store::Summary;
 use segno_core::time::format_duration;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::drift::{self, OnDrift};
-use segno_engine::resume::{Overrides, Replacement, strategies_above};
+use segno_engine::resume::{Overrides, Replacement};
 use segno_engine::run::RunStart;
 use segno_engine::steps::{self, Agents};
 use segno_engine::{AgentDriver, Env, Observer, patterns, workspace};
@@ -50,6 +50,8 @@ pub struct Options {
     pub agent: Option<String>,
     /// The best resume strategy that is allowed.
     pub strategy: Option<Strategy>,
+    /// Whether to end a process that has an agent's conversation open.
+    pub take_over: bool,
     /// An additional message to the agent.
     pub message: Option<String>,
     /// What to do about rate limits; by default the spec decides.
@@ -109,6 +111,7 @@ pub(crate) async fn prepare(
     observer: &dyn Observer,
 ) -> Result<(Env, RunStart), Error> {
     let session = summary.id;
+    end_orphans(env, summary, observer)?;
     let spec_file = start_reading_spec(env, session).await?;
     let (state, finished) = history::load_verified(env, session).await?;
     // Checked again under the lease: the session may have ended in between.
@@ -184,7 +187,8 @@ pub(crate) async fn prepare(
     };
     let overrides = Overrides {
         agent,
-        skipped_strategies: strategies_above(options.strategy),
+        best_strategy: options.strategy,
+        take_over: options.take_over,
         message: options.message,
         skip_earlier_wait: options.on_limit == Some(OnLimit::RetryNow),
     };
@@ -248,6 +252,23 @@ fn check_drift(
                 drift.join("; ")
             ));
         }
+    }
+    Ok(())
+}
+
+/// Ends what earlier runs left behind: nothing of them may work beside this run.
+fn end_orphans(env: &Env, summary: &Summary, observer: &dyn Observer) -> Result<(), Error> {
+    let ended = env.processes.end_orphans(summary.id);
+    let ended = ended.map_err(|error| Error::OrphansLeft {
+        name: summary.name.clone(),
+        reason: error.to_string(),
+    })?;
+    if !ended.is_empty() {
+        let pids: Vec<String> = ended.iter().map(ToString::to_string).collect();
+        observer.notice(&format!(
+            "ended what an earlier run left behind: process {}",
+            pids.join(", ")
+        ));
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use segno_core::agent::{
     AccessMode, Answer, Error, ErrorKind, Event as AgentEvent, Listener, Request,
 };
 use segno_core::cli_agent::{
-    CliAgent, CliAgentKind, ConversationMode, Health, TranscriptFiles, TranscriptState,
+    CliAgent, CliAgentKind, ConversationMode, Examination, Health, Holder, TranscriptFiles,
+    TranscriptState,
 };
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Cost;
@@ -22,13 +23,17 @@ use super::update::{Status, Update};
 use super::{ConnectionConfig, Files, Limits};
 use crate::command::Launch;
 use crate::command::output::escape_controls;
-use crate::program::{Permissions, kind_of_message, variables};
+use crate::holders;
+use crate::program::{Permissions, home_folder, kind_of_message, kind_of_refusal, variables};
 use crate::reset::with_retry_delay;
 use crate::service::SegnoMcpServer;
 
 /// How long an agent may be silent while it works: practically unlimited, since the engine enforces
 /// the timeout by dropping the future.
 const SILENCE: Duration = Duration::from_hours(365 * 24);
+
+/// The protocol's code for a resource that does not exist.
+const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// How many of the newest calls and results are known by id.
 const MAX_IDS: usize = 4096;
@@ -166,7 +171,7 @@ impl Acp {
                 unanswered: None,
                 known_ids: Some(loaded.call_ids.into()),
             })),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind == ErrorKind::NoConversation => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -221,7 +226,7 @@ async fn load_session(
 ) -> Result<LoadedSession, Error> {
     if !connection.can_load() {
         let message = "the agent does not support `session/load`";
-        return Err(Error::new(ErrorKind::NotFound, message));
+        return Err(Error::new(ErrorKind::NoConversation, message));
     }
     let mut loaded = LoadedSession::default();
     let mut replay = connection.load_session(id, folder)?;
@@ -229,13 +234,23 @@ async fn load_session(
         match replay.next().await {
             Ok(Replayed::Update(update)) => loaded.observe(&update),
             Ok(Replayed::Done(_)) => return Ok(loaded),
-            // Whatever the reason is, a session that the agent cannot load does not exist for
-            // Segno.
-            Err(error) if error.code.is_some() && error.kind != ErrorKind::Auth => {
-                return Err(Error::new(ErrorKind::NotFound, error.to_string()));
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(refusal(error)),
         }
+    }
+}
+
+/// The error of an agent that does not load a session. Most agents report only text that says whether
+/// the session is the reason.
+fn refusal(error: AcpError) -> Error {
+    let kind = match error.code {
+        Some(RESOURCE_NOT_FOUND) => Some(ErrorKind::NoConversation),
+        Some(_) => kind_of_refusal(&error.reason),
+        None => None,
+    };
+    let error = Error::from(error);
+    Error {
+        kind: kind.unwrap_or(error.kind),
+        ..error
     }
 }
 
@@ -283,8 +298,27 @@ impl CliAgent for Acp {
         &'a self,
         id: &'a str,
         folder: &'a Path,
+        examination: Examination,
     ) -> Boxed<'a, Result<Option<TranscriptState>, Error>> {
-        Box::pin(self.inspect(id, folder))
+        match examination {
+            Examination::StartProgram => Box::pin(self.inspect(id, folder)),
+            Examination::FilesOnly => Box::pin(std::future::ready(Ok(Some(TranscriptState {
+                bytes: 0,
+                health: Health::Unexamined,
+                unanswered: None,
+                known_ids: None,
+            })))),
+        }
+    }
+
+    fn holders<'a>(&'a self, id: &'a str) -> Boxed<'a, Vec<Holder>> {
+        // The agent may be an adapter of Claude Code, which registers itself.
+        let register = home_folder(CliAgentKind::ClaudeCode, |name| std::env::var_os(name));
+        Box::pin(holders::find(register.into_iter().collect(), id))
+    }
+
+    fn home(&self) -> Option<&Path> {
+        None
     }
 
     fn transcript_files(&self) -> Option<&dyn TranscriptFiles> {

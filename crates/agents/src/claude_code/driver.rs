@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use segno_core::agent::{AccessMode, Answer, Error, Listener, Request};
 use segno_core::cli_agent::{
-    CliAgent, CliAgentKind, ConversationMode, TranscriptFiles, TranscriptState,
+    CliAgent, CliAgentKind, ConversationMode, Examination, Holder, TranscriptFiles, TranscriptState,
 };
 use segno_core::ports::{Boxed, Clock};
 
@@ -15,6 +15,7 @@ use super::stream::Stream;
 use super::window::Window;
 use crate::command::output::{Line, Lines};
 use crate::command::{ChildProcess, Inherit, Writes};
+use crate::holders;
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
 use crate::service::SegnoMcpServer;
 use crate::transcript::TranscriptFormat;
@@ -152,12 +153,21 @@ impl CliAgent for ClaudeCode {
         &'a self,
         id: &'a str,
         _folder: &'a Path,
+        _: Examination,
     ) -> Boxed<'a, Result<Option<TranscriptState>, Error>> {
         Box::pin(transcript_files::inspect(
             TranscriptFormat::ClaudeCode,
             &self.setup.home,
             id,
         ))
+    }
+
+    fn holders<'a>(&'a self, id: &'a str) -> Boxed<'a, Vec<Holder>> {
+        Box::pin(holders::find(vec![self.setup.home.clone()], id))
+    }
+
+    fn home(&self) -> Option<&Path> {
+        Some(&self.setup.home)
     }
 
     fn transcript_files(&self) -> Option<&dyn TranscriptFiles> {

@@ -271,7 +271,7 @@ impl<'a> Stream<'a> {
         let wait = self.resets_at.or_else(|| parse_reset(reported));
         let wait = wait.map(|at| duration_until(self.clock, at));
         let kind = if reported.starts_with("No conversation found") {
-            ErrorKind::NotFound
+            ErrorKind::NoConversation
         } else {
             match (reason, status) {
                 (Some("prompt_too_long"), _) => ErrorKind::ContextFull,

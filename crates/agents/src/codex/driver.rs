@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use segno_core::agent::{Answer, Error, Listener, Request};
 use segno_core::cli_agent::{
-    CliAgent, CliAgentKind, ConversationMode, TranscriptFiles, TranscriptState,
+    CliAgent, CliAgentKind, ConversationMode, Examination, Holder, TranscriptFiles, TranscriptState,
 };
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Usage;
@@ -16,6 +16,7 @@ use super::stream::{Stream, ThreadInfo};
 use super::tail::Tail;
 use crate::command::output::{Line, Lines};
 use crate::command::{ChildProcess, Inherit, Writes};
+use crate::holders;
 use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
 use crate::reset::with_retry_delay;
 use crate::transcript::TranscriptFormat;
@@ -145,12 +146,21 @@ impl CliAgent for Codex {
         &'a self,
         id: &'a str,
         _folder: &'a Path,
+        _: Examination,
     ) -> Boxed<'a, Result<Option<TranscriptState>, Error>> {
         Box::pin(transcript_files::inspect(
             TranscriptFormat::Codex,
             &self.setup.home,
             id,
         ))
+    }
+
+    fn holders<'a>(&'a self, id: &'a str) -> Boxed<'a, Vec<Holder>> {
+        Box::pin(holders::find(Vec::new(), id))
+    }
+
+    fn home(&self) -> Option<&Path> {
+        Some(&self.setup.home)
     }
 
     fn transcript_files(&self) -> Option<&dyn TranscriptFiles> {

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::tail::{Tail, TokenCounts};
 use crate::command::output::Line;
 use crate::program::{
-    Damaged, count_lines, is_valid_id, kind_of_message, parse_record, wrong_conversation,
+    Damaged, count_lines, is_valid_id, kind_of_message, kind_of_refusal, parse_record,
+    wrong_conversation,
 };
 use crate::transcript::{Object, text};
 
@@ -325,10 +326,11 @@ impl<'a> Stream<'a> {
                 usage: self.usage,
             }),
             (Some(message), _) => Err(failure(&message)),
-            (None, Some(exit_error)) if exit_error.message.contains("no rollout found") => {
-                Err(Error::new(ErrorKind::NotFound, exit_error.message))
-            }
-            (None, Some(exit_error)) => Err(exit_error),
+            // Codex explains a refused resume only on its stderr.
+            (None, Some(exit_error)) => Err(match kind_of_refusal(&exit_error.message) {
+                Some(kind) => Error::new(kind, exit_error.message),
+                None => exit_error,
+            }),
             (None, None) => {
                 let lost = match self.lost {
                     0 => String::new(),

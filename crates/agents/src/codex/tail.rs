@@ -90,6 +90,7 @@ impl Tail {
         if self.file.is_none() && self.searches < MAX_SEARCHES {
             self.searches += 1;
             let path = transcript_files::find(TranscriptFormat::Codex, &self.home, id);
+            let path = path.ok().flatten();
             self.file = path.and_then(|path| File::open(path).ok());
         }
     }

@@ -14,6 +14,7 @@ use tokio::process::{self, Child};
 
 use super::confinement::Writes;
 use super::environment::Inherit;
+use super::orphans::end_guard;
 use super::output::{self, Sink};
 use super::protocol::{Input, SpawnRequest, Status};
 
@@ -76,7 +77,7 @@ impl ChildProcess<'_> {
         };
         // From here on the guard ends whatever is left; when the guard has ended, so has the tree.
         drop(control);
-        let _ = guard.wait().await;
+        end_guard(guard).await;
         result
     }
 

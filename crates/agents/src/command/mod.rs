@@ -28,15 +28,19 @@
 //! After a drop the tree ends within milliseconds, but not before the drop returns. An `ask` that
 //! returns has seen the end of the tree.
 //!
-//! The guard cleans up; it is not a sandbox. If an agent kills its guard on purpose, the agent's
-//! children survive; work that it hands to a service (`systemd-run`, `at`, a container engine) is
-//! not below the guard; and file descriptors that Segno was started with and that were never marked
-//! close-on-exec are inherited.
+//! **Nor does it outlive a guard that is killed.** The kernel kills the agent with its guard; whatever
+//! the agent had started is found by a mark in its environment and ended (`orphans`), at once if Segno
+//! lives, otherwise before the next run of the session starts anything.
+//!
+//! The guard cleans up; it is not a sandbox. Work that an agent hands to a service (`systemd-run`, `at`,
+//! a container engine) is not below the guard; and file descriptors that Segno was started with and that
+//! were never marked close-on-exec are inherited.
 
 mod child_process;
 mod confinement;
 mod driver;
 mod environment;
+mod orphans;
 pub(crate) mod output;
 pub mod process_guard;
 mod process_tree;
@@ -47,3 +51,5 @@ pub(crate) use child_process::{ChildProcess, describe_status};
 pub(crate) use confinement::Writes;
 pub use driver::Command;
 pub(crate) use environment::Inherit;
+pub use orphans::end_orphans;
+pub(crate) use orphans::{SESSION, end_guard};

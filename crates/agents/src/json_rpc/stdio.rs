@@ -17,10 +17,9 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::watch;
 
 use super::lines::{Lines, TooLong};
-use crate::command::describe_status;
 use crate::command::output;
 use crate::command::protocol::{Input, SpawnRequest, Status};
-use crate::command::{Inherit, Launch, Writes};
+use crate::command::{Inherit, Launch, Writes, describe_status, end_guard};
 use crate::sanitize::sanitize;
 
 /// The longest accepted message, in bytes.
@@ -130,7 +129,7 @@ pub(crate) async fn start(
 /// pipes may stay open for ever, so this waits for nothing more.
 async fn wait_for_exit(
     name: &str,
-    mut guard: Child,
+    guard: Child,
     stderr: ChildStderr,
     control: OwnedReadHalf,
 ) -> ProcessExit {
@@ -151,7 +150,7 @@ async fn wait_for_exit(
         }
     };
     let ended = tokio::try_join!(status_line, async { Ok(output::read_tail(stderr).await) });
-    let _ = guard.wait().await;
+    end_guard(guard).await;
     ended.map_or_else(std::convert::identity, |(status, errors)| {
         let (kind, how) = describe_status(name, &status);
         ProcessExit {

@@ -48,12 +48,15 @@ fn program_that_cannot_be_started_is_not_found() {
     let fixture = Fixture::new();
     write(&fixture.folder().join("plain"), b"#!/bin/sh\necho hi\n");
     write(&fixture.folder().join("orphan"), b"#!/no/such/shell\n");
-    write(&fixture.folder().join("noise"), b"\x01\x02\x03");
-    for name in ["orphan", "noise"] {
+    write(&fixture.folder().join("nameless"), b"echo hi\n");
+    for name in ["orphan", "nameless"] {
         let mode = fs::Permissions::from_mode(0o755);
         fs::set_permissions(fixture.folder().join(name), mode).unwrap();
     }
-    for program in ["./plain", "./noise", "/"] {
+    // A file that names no interpreter is a shell script, as everywhere.
+    let answer = fixture.ask(&command(&["./nameless"])).unwrap();
+    assert_eq!(answer.text, "hi");
+    for program in ["./plain", "/"] {
         let error = fixture.ask(&command(&[program])).unwrap_err();
         assert_error(&error, ErrorKind::NotFound, "cannot be started");
     }

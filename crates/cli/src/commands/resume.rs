@@ -97,13 +97,15 @@ struct Overrides {
     /// Hand the interrupted step over to another agent: `claude`, `codex`, or an agent of the spec
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Best resume strategy to use [default: native]
+    /// Best resume strategy to use [default: native]; `native`, given explicitly, goes back to the
+    /// conversation before it was summarized
     #[arg(long, value_enum, value_name = "STRATEGY")]
     strategy: Option<StrategyArg>,
     /// Additional message to the agent
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// End the process that holds the session, running or stopped, and resume
+    /// End the process that holds the session or the agent's conversation, running or stopped, and
+    /// resume
     #[arg(long)]
     take_over: bool,
     /// What to do if the workspace was changed by others since [default: warn]
@@ -173,6 +175,7 @@ impl Overrides {
         Options {
             agent: self.agent,
             message: self.message,
+            take_over: self.take_over,
             strategy: self.strategy.map(|strategy| match strategy {
                 StrategyArg::Native => Strategy::Native,
                 StrategyArg::Repaired => Strategy::Repaired,

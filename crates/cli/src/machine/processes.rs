@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use segno_core::id::SessionId;
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::ports::Disk;
 use segno_store::LocalDisk;
@@ -79,6 +80,14 @@ impl Processes for MachineProcesses {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not end"));
         }
         Ok(())
+    }
+
+    fn end_tree(&self, pid: u32, started: u64) -> io::Result<()> {
+        segno_agents::process::end_tree(pid, started)
+    }
+
+    fn end_orphans(&self, session: SessionId) -> io::Result<Vec<u32>> {
+        segno_agents::command::end_orphans(&session.to_string())
     }
 }
 

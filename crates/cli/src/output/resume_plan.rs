@@ -163,6 +163,24 @@ fn render_strategy(out: &mut String, climb: &CliAgentPlan) {
     for (strategy, reason) in &climb.plan.rejected {
         let _ = writeln!(out, "  not {strategy}: {}", sanitize(reason));
     }
+    for holder in &climb.holders {
+        let _ = writeln!(
+            out,
+            "  open in process {} ({}): a resume would be refused; `--take-over` ends that process",
+            holder.pid,
+            sanitize(&holder.program)
+        );
+    }
+    if let Some(reason) = &climb.unexamined {
+        let _ = writeln!(
+            out,
+            "  the step would fail, and the conversation be kept, until this is fixed: {}",
+            sanitize(reason)
+        );
+    }
+    for unknown in &climb.plan.unknown {
+        let _ = writeln!(out, "  not known: {}", sanitize(unknown));
+    }
     for lost in &climb.plan.lost {
         let _ = writeln!(out, "  lost: {}", sanitize(lost));
     }

@@ -77,6 +77,36 @@ fn killed_resume_can_be_resumed() {
     assert!(tally.count("struck again") > 0, "{tally}");
 }
 
+/// A fixed sample: each obstacle once, and the guard of each agent, alone and with segno.
+#[test]
+fn obstacles_are_no_reason_to_give_a_conversation_up() {
+    let sample = [
+        "claude/segno/kill/slow:100~no-program",
+        "codex/segno/kill/slow:100~held",
+        "claude/segno-and-guard/kill/slow:100~home-renamed",
+        "codex/segno-and-guard/kill/slow:100~no-key",
+        "claude/guard/kill/between-5:50",
+        "codex/guard/kill/slow:100",
+    ];
+    let sample = sample.map(|words| words.parse().unwrap());
+    let outcomes = attempt_all(segno(), &sample, 2, |outcome| {
+        println!(
+            "{} {:?} {:?}",
+            outcome.strike, outcome.hit, outcome.strategies
+        );
+    });
+    let tally: Tally = outcomes.iter().collect();
+    println!("{tally}");
+    let wrong = outcomes.iter().filter(|outcome| !outcome.is_good());
+    let wrong: Vec<String> = wrong.map(explain).collect();
+    assert_eq!(wrong, [""; 0], "{tally}");
+    assert_eq!(tally.count("intact conversations given up"), 0);
+    assert_eq!(tally.count("two agents at once"), 0);
+    assert_eq!(tally.count("strategies otherwise"), 0);
+    assert_eq!(tally.count("obstacles met"), 4);
+    assert!(tally.count("strategies as announced") >= 4, "{tally}");
+}
+
 /// Kills Segno while it repairs a transcript, restores one, or writes one for another agent.
 #[test]
 #[cfg(feature = "failpoints")]

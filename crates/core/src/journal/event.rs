@@ -371,6 +371,9 @@ events! {
         native_id: String,
         /// The CLI agent's working directory.
         folder: String,
+        /// The folder in which the CLI agent keeps its transcripts, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        home: Option<String>,
         /// The resume strategy; absent if the conversation is new.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[serde(rename = "rung")]

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::open::set_newest;
 use super::{NativeConversation, OpenStep};
 use crate::journal::{ChatOpened, Ending, ExchangeEnded, Seq, StepStarted};
 use crate::step::Path;
@@ -35,8 +36,10 @@ pub struct Chat {
     pub model: Option<String>,
     /// The event since which messages count: the chat was opened or cleared.
     pub since: Seq,
-    /// The conversation that the CLI agent has of the messages that count, if any.
+    /// The conversation that the CLI agent opened last for the messages that count, if any.
     pub native: Option<NativeConversation>,
+    /// The other conversations that CLI agents opened for them, the newest last.
+    pub earlier: Vec<NativeConversation>,
 }
 
 impl Chat {
@@ -54,6 +57,7 @@ impl Chat {
             model: None,
             since: seq,
             native: None,
+            earlier: Vec::new(),
         }
     }
 
@@ -92,12 +96,17 @@ impl Chat {
     pub(super) fn clear(&mut self, seq: Seq) {
         self.since = seq;
         self.native = None;
+        self.earlier.clear();
     }
 
-    /// Keeps the conversation of this exchange, so that the next exchange resumes it.
+    /// Keeps the conversations of this exchange, so that the next exchange resumes the newest.
     fn retain_native(&mut self, open: Option<&OpenStep>) {
-        let native = open.and_then(|open| open.native.clone());
-        self.native = native.or(self.native.take());
+        let opened = open
+            .iter()
+            .flat_map(|open| open.earlier.iter().chain(&open.native));
+        for native in opened {
+            set_newest(&mut self.native, &mut self.earlier, native.clone());
+        }
     }
 }
 
@@ -211,6 +220,7 @@ mod tests {
             program: CliAgentKind::Codex,
             native_id: id.into(),
             folder: "/".into(),
+            home: None,
             strategy: None,
         }
         .into()
@@ -247,6 +257,9 @@ mod tests {
         assert_eq!(id(&events), Some("n".to_owned()));
         events.extend([asked(2, 1), native(2, "m"), ended(2, Ending::Stopped)]);
         assert_eq!(id(&events), Some("m".to_owned()));
+        let chat = folded(&events).unwrap().chat.unwrap();
+        let earlier: Vec<_> = chat.earlier.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(earlier, ["n"]);
     }
 
     #[test]

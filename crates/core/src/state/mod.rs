@@ -5,6 +5,7 @@
 //! positions of their answers in the journal.
 
 mod chat;
+mod conversations;
 mod finished;
 mod open;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use crate::usage::ContextUsage;
 use crate::usage::Usage;
 
 pub use chat::Chat;
+pub use conversations::{default_conversation, whole_conversations};
 pub use finished::{FinishedStep, FinishedSteps};
 pub use open::{AttemptStatus, NativeConversation, OpenStep};
 
@@ -449,6 +451,10 @@ impl State {
                 let weight = same.and_then(|before| before.last_call_tokens);
                 let given = event.resume_context.as_ref().map(|_| entry.seq);
                 let given = given.or_else(|| before.as_ref()?.resume_context);
+                let waits = before.as_ref().map_or(0, |before| before.waits);
+                let (native, earlier) = before
+                    .map(|before| (before.native, before.earlier))
+                    .unwrap_or_default();
                 let open = OpenStep {
                     revision: event.revision,
                     attempt: event.attempt,
@@ -457,8 +463,9 @@ impl State {
                     since: entry.at,
                     not_before: None,
                     limited_by: None,
-                    waits: before.as_ref().map_or(0, |before| before.waits),
-                    native: before.and_then(|before| before.native),
+                    waits,
+                    native,
+                    earlier,
                     handed_over_at: handed,
                     last_call_tokens: weight,
                     resume_context: given,
@@ -506,25 +513,14 @@ impl State {
                 let name = event.native_id.clone();
                 self.conversations.insert(name, event.program);
                 if let Some(open) = self.open_steps.get_mut(&event.path) {
-                    let same = open
-                        .native
-                        .take()
-                        .filter(|native| native.id == event.native_id);
-                    let (context, mut strategies) = same
-                        .map(|native| (native.context, native.strategies))
-                        .unwrap_or_default();
-                    strategies.extend(event.strategy);
-                    open.native = Some(NativeConversation {
-                        program: event.program,
-                        id: event.native_id.clone(),
-                        folder: event.folder.clone(),
-                        context,
-                        strategies,
-                        opened: entry.seq,
-                    });
+                    open.open_conversation(event, entry.seq);
                 }
             }
             Event::AgentMessages(event) => {
+                let open = self.open_steps.get_mut(&event.path);
+                if let Some(native) = open.and_then(|open| open.native.as_mut()) {
+                    native.spoke = true;
+                }
                 if let (Some(open), Some(context_usage)) =
                     (self.open_steps.get_mut(&event.path), event.context)
                     && let Some(native) = &mut open.native

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cli_agent::CliAgentKind;
-use crate::journal::{Failure, Seq, Suspension};
+use crate::journal::{ConversationOpened, Failure, Seq, Suspension};
 use crate::resume::Strategy;
 use crate::time::Timestamp;
 use crate::usage::ContextUsage;
@@ -27,8 +27,10 @@ pub struct OpenStep {
     pub limited_by: Option<String>,
     /// How many times the step has waited for a limit since it last made progress.
     pub waits: u32,
-    /// The conversation that a CLI agent has for this step, if any.
+    /// The conversation that a CLI agent opened last for this step, if any.
     pub native: Option<NativeConversation>,
+    /// The other conversations that CLI agents opened for it, the newest last.
+    pub earlier: Vec<NativeConversation>,
     /// The event since which another agent has the step than the one that started it.
     #[serde(rename = "handed")]
     pub handed_over_at: Option<Seq>,
@@ -39,7 +41,44 @@ pub struct OpenStep {
     pub resume_context: Option<Seq>,
 }
 
+/// How many earlier conversations of a step, or of a chat, are remembered.
+const MAX_EARLIER: usize = 32;
+
+/// Moves `opened` to the end of the conversations of a step or chat.
+pub(super) fn set_newest(
+    native: &mut Option<NativeConversation>,
+    earlier: &mut Vec<NativeConversation>,
+    opened: NativeConversation,
+) {
+    earlier.extend(native.take());
+    earlier.retain(|known| known.id != opened.id);
+    let excess = earlier.len().saturating_sub(MAX_EARLIER);
+    earlier.drain(..excess);
+    *native = Some(opened);
+}
+
 impl OpenStep {
+    /// Records that a CLI agent opened a conversation: a new one, or one that it had before.
+    pub(super) fn open_conversation(&mut self, event: &ConversationOpened, at: Seq) {
+        let mut known = self.native.iter().chain(&self.earlier);
+        let same = known.find(|it| it.id == event.native_id).cloned();
+        let (context, mut strategies, spoke) = same
+            .map(|native| (native.context, native.strategies, native.spoke))
+            .unwrap_or_default();
+        strategies.extend(event.strategy);
+        let opened = NativeConversation {
+            program: event.program,
+            id: event.native_id.clone(),
+            folder: event.folder.clone(),
+            home: event.home.clone(),
+            context,
+            strategies,
+            spoke,
+            opened: at,
+        };
+        set_newest(&mut self.native, &mut self.earlier, opened);
+    }
+
     /// The CLI agent that has the step now; `None` if the current agent is not a CLI agent.
     pub fn current_cli_agent(&self) -> Option<CliAgentKind> {
         let native = self.native.as_ref()?;
@@ -72,6 +111,7 @@ impl OpenStep {
             limited_by: None,
             waits: 0,
             native: None,
+            earlier: Vec::new(),
             handed_over_at: None,
             last_call_tokens: None,
             resume_context: None,
@@ -96,19 +136,23 @@ pub struct NativeConversation {
     pub id: String,
     /// The CLI agent's working directory.
     pub folder: String,
+    /// The folder in which the CLI agent keeps its transcripts, if it was recorded.
+    pub home: Option<String>,
     /// The usage of the model's context window.
     pub context: Option<ContextUsage>,
     /// The resume strategies that were used on it.
     #[serde(rename = "rungs")]
     pub strategies: Vec<Strategy>,
+    /// Whether the agent has said anything in it.
+    pub spoke: bool,
     /// The event that last started or resumed it.
     pub opened: Seq,
 }
 
 impl NativeConversation {
-    /// Whether it started with a message that has the resume context.
-    pub fn is_summarized(&self) -> bool {
-        self.strategies.contains(&Strategy::Summarized)
+    /// Whether it was started with a resume context instead of what was said before.
+    pub fn is_from_summary(&self) -> bool {
+        self.strategies.first() == Some(&Strategy::Summarized)
     }
 }
 

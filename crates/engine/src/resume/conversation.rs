@@ -28,8 +28,8 @@ pub struct Past {
     pub entries: Vec<ConversationItem>,
     /// The index from which on entries belong to the CLI agent's newest conversation.
     pub own: usize,
-    /// That conversation, if there is one.
-    pub native: Option<NativeConversation>,
+    /// The conversations that CLI agents have had, ordered by when they were last opened.
+    pub conversations: Vec<NativeConversation>,
 }
 
 /// The conversation of a step that was started before.
@@ -38,34 +38,43 @@ pub(crate) struct PriorConversation {
     pub(crate) entries: Vec<ConversationItem>,
     /// How many of them precede this step, in the chat that the step belongs to.
     pub(crate) past: usize,
-    /// The index from which on entries belong to the program's newest conversation, or follow it.
+    /// The index from which on entries belong to the program's conversation, or follow it.
     pub(crate) own: usize,
+    /// The index from which on entries belong to other conversations, which were opened after the
+    /// program's conversation was last opened.
+    pub(crate) left: Option<usize>,
     /// Tool calls without a result.
     pub(crate) unanswered: Vec<Unanswered>,
 }
 
 impl PriorConversation {
     /// Reads the conversation from the events `seqs`, newest first, up to a bound. `newest` are
-    /// entries that follow them; `before` is the chat before this step.
+    /// entries that follow them; `native` is the id of the program's conversation, if it is not the
+    /// newest; `before` is the chat before this step.
     pub(crate) async fn read(
         env: &Env,
         session: SessionId,
         seqs: impl DoubleEndedIterator<Item = Seq>,
         newest: Vec<ConversationItem>,
+        native: Option<&str>,
         before: Option<&Past>,
     ) -> Result<Self, Error> {
         let mut entries = newest;
         entries.reverse();
-        let (mut room, mut own) = (MAX_BYTES, None);
+        let (mut room, mut own, mut left, mut reached) = (MAX_BYTES, None, None, false);
         for seq in seqs.rev() {
             let event = env.store.event(session, seq).await?.event;
-            if let Event::ConversationOpened(event) = &event
-                && matches!(
+            if let Event::ConversationOpened(event) = &event {
+                let starts = matches!(
                     event.strategy,
                     None | Some(Strategy::Summarized | Strategy::Handoff)
-                )
-            {
-                own.get_or_insert(entries.len());
+                );
+                if native.is_some_and(|native| native != event.native_id) {
+                    left = if reached { left } else { Some(entries.len()) };
+                } else {
+                    reached = true;
+                    own = own.or(starts.then_some(entries.len()));
+                }
             }
             let Some((mut said, bytes)) = read_entries(env, session, seq, &event).await? else {
                 continue;
@@ -81,14 +90,25 @@ impl PriorConversation {
         let mut analysis = Analysis::new();
         entries.iter().for_each(|entry| analysis.add(entry));
         let own = own.map(|count| entries.len() - count);
+        let left = left.map(|count| entries.len() - count);
         let past = before.map_or(0, |before| before.entries.len());
         // The program's conversation may have started in an earlier exchange.
         let since = before.map_or(0, |before| before.own);
         if let Some(before) = before {
             entries.splice(0..0, before.entries.iter().cloned());
         }
+        // The program's conversation may be one of an earlier exchange, which others have followed.
+        let is_newest = |before: &Past| {
+            let newest = before.conversations.last().map(|newest| newest.id.as_str());
+            native.is_none() || newest == native
+        };
+        let since_chat = before.filter(|before| !reached && !is_newest(before));
+        let left = since_chat
+            .map(|before| before.own)
+            .or(left.map(|left| past + left));
         Ok(Self {
             past,
+            left,
             own: own.map_or(since, |own| past + own),
             entries,
             unanswered: analysis.finish().unanswered,
@@ -140,9 +160,21 @@ pub(crate) fn user_entry(text: &str) -> ConversationItem {
     })
 }
 
-/// The entries that did not reach the program's transcript: programs report what they do before
-/// they write it.
+/// The entries that are not in the program's transcript: those of other conversations, from `left` on;
+/// and those that did not reach it, because programs report what they do before they write it.
 pub(crate) fn missing_entries(
+    entries: &[ConversationItem],
+    own: usize,
+    left: Option<usize>,
+    record: Option<&TranscriptState>,
+) -> Vec<ConversationItem> {
+    let (reported, others) = entries.split_at(left.unwrap_or(entries.len()));
+    let mut missing = unwritten_entries(reported, own.min(reported.len()), record);
+    missing.extend_from_slice(others);
+    missing
+}
+
+fn unwritten_entries(
     entries: &[ConversationItem],
     own: usize,
     record: Option<&TranscriptState>,
@@ -248,8 +280,13 @@ pub(crate) mod tests {
                     .clone()
                     .map(|names| names.iter().map(ToString::to_string).collect()),
             };
-            let missing = missing_entries(&said, 0, Some(&record));
-            assert_eq!(missing, said[from], "{named:?}");
+            let missing = missing_entries(&said, 0, None, Some(&record));
+            assert_eq!(missing, said[from.clone()], "{named:?}");
+            // What another conversation added is missing, too.
+            let both = [&said[..], &[text("four")]].concat();
+            let missing = missing_entries(&both, 0, Some(said.len()), Some(&record));
+            let expected = [&said[from], &[text("four")]].concat();
+            assert_eq!(missing, expected, "{named:?}");
         }
     }
 }

@@ -2,18 +2,25 @@
 
 use std::path::Path;
 
-use segno_core::cli_agent::{CliAgent, Health, TranscriptCopy, TranscriptState};
+use segno_core::agent;
+use segno_core::cli_agent::{CliAgent, Examination, Health, TranscriptCopy, TranscriptState};
 use segno_core::conversation::analysis::Unanswered;
 use segno_core::id::SessionId;
-use segno_core::resume::Evidence;
-use segno_core::state::NativeConversation;
+use segno_core::resume::{Evidence, Plan, Strategy, choose_strategy};
+use segno_core::state::{NativeConversation, default_conversation, whole_conversations};
+use segno_core::usage::ContextLimits;
 
+use super::strategies_above;
 use crate::checkpoint::{Error, transcripts};
 use crate::env::Env;
 
 /// What is left of a conversation.
 #[derive(Default)]
 pub struct FoundConversation {
+    /// The conversation, if there is one.
+    pub native: Option<NativeConversation>,
+    /// Why its transcript could not be examined, which says nothing about the transcript.
+    pub unexamined: Option<agent::Error>,
     /// The facts that decide about the resume strategy.
     pub evidence: Evidence,
     /// A stored copy of the program's transcript, if the program itself has none.
@@ -33,6 +40,7 @@ impl FoundConversation {
         workspace: &Path,
     ) -> Self {
         let mut found = Self {
+            native: Some(native.clone()),
             moved_from: moved_from(native, workspace),
             evidence: Evidence {
                 id: Some(native.id.clone()),
@@ -56,6 +64,17 @@ impl FoundConversation {
         {
             self.evidence.has_copy = true;
             (self.copy, self.record) = (Some(copy), Some(record));
+        }
+    }
+
+    /// The strategy that the evidence leads to. An error if the evidence could not be had and the user
+    /// did not choose a strategy that needs none: that is no reason to give the conversation up.
+    pub fn choose(&self) -> Result<Plan, agent::Error> {
+        match &self.unexamined {
+            Some(error) if !self.evidence.ruled_out.contains(&Strategy::Native) => {
+                Err(error.clone())
+            }
+            _ => Ok(choose_strategy(&self.evidence)),
         }
     }
 
@@ -85,51 +104,110 @@ impl FoundConversation {
     }
 }
 
-/// Collects what is left of a conversation, if there is one, before the step continues in
-/// `workspace`.
-pub async fn collect(
-    env: &Env,
-    session: SessionId,
-    cli_agent: &dyn CliAgent,
-    native: Option<&NativeConversation>,
-    workspace: &Path,
-) -> Result<FoundConversation, Error> {
-    let Some(native) = native else {
-        return Ok(FoundConversation::default());
-    };
-    let other_agent = native.program != cli_agent.kind();
-    let (mut health, mut record) = (None, None);
-    if !other_agent {
-        let reading = cli_agent.transcript_state(&native.id, workspace);
-        match reading.await {
-            Ok(transcript) => {
-                health = transcript.as_ref().map(|record| record.health.clone());
-                record = transcript;
+/// The conversations that CLI agents have had for a step, and how to look at them.
+#[derive(Clone, Copy)]
+pub struct Search<'a> {
+    pub env: &'a Env,
+    pub session: SessionId,
+    pub cli_agent: &'a dyn CliAgent,
+    /// Where the step continues.
+    pub workspace: &'a Path,
+    /// The conversations, ordered by when they were last opened.
+    pub conversations: &'a [&'a NativeConversation],
+    pub examination: Examination,
+    /// When a context counts as full.
+    pub context_limits: ContextLimits,
+}
+
+impl Search<'_> {
+    /// Finds the conversation that continues, and collects what is left of it. `best` is the best
+    /// strategy that the user allows, and `excluded` are strategies that failed before.
+    ///
+    /// By default that is [`default_conversation`]. A user who asks for the native strategy goes back
+    /// to the newest conversation that was not started from a summary and can be resumed natively, if
+    /// there is one.
+    pub async fn find(
+        &self,
+        best: Option<Strategy>,
+        excluded: &[Strategy],
+    ) -> Result<FoundConversation, Error> {
+        let program = self.cli_agent.kind();
+        let mut ruled_out = excluded.to_vec();
+        ruled_out.extend(strategies_above(best));
+        if best == Some(Strategy::Native) {
+            for native in whole_conversations(self.conversations, program) {
+                let mut found = self.collect(native).await?;
+                found.evidence.ruled_out.clone_from(&ruled_out);
+                if choose_strategy(&found.evidence).strategy == Strategy::Native {
+                    return Ok(found);
+                }
             }
-            Err(error) => health = Some(Health::Unreadable(error.message)),
+        }
+        let mut found = match default_conversation(self.conversations, program) {
+            Some(native) => self.collect(&native).await?,
+            None => FoundConversation::default(),
+        };
+        found.evidence.ruled_out = ruled_out;
+        Ok(found)
+    }
+
+    /// Collects what is left of a conversation.
+    async fn collect(&self, native: &NativeConversation) -> Result<FoundConversation, Error> {
+        let mut found = FoundConversation {
+            native: Some(native.clone()),
+            moved_from: moved_from(native, self.workspace),
+            evidence: Evidence {
+                id: Some(native.id.clone()),
+                other_agent: native.program != self.cli_agent.kind(),
+                context_usage: native.context,
+                context_limits: self.context_limits,
+                ..Evidence::default()
+            },
+            ..FoundConversation::default()
+        };
+        if found.evidence.other_agent {
+            return Ok(found);
+        }
+        let examining =
+            self.cli_agent
+                .transcript_state(&native.id, self.workspace, self.examination);
+        match examining.await {
+            Ok(record) => {
+                found.evidence.transcript = record.as_ref().map(|record| record.health.clone());
+                found.record = record;
+            }
+            Err(error) => {
+                found.evidence.transcript = Some(Health::Unreadable(error.message.clone()));
+                found.unexamined = Some(error);
+            }
+        }
+        if matches!(found.evidence.transcript, None | Some(Health::Empty)) {
+            let copy = match self.copy_from_earlier_home(native).await {
+                Ok(None) => transcripts::newest_transcript(self.env, self.session, native).await?,
+                Ok(copy) => copy,
+                Err(error) => {
+                    found.unexamined = Some(error);
+                    None
+                }
+            };
+            found.use_copy(self.cli_agent, copy).await;
+        }
+        Ok(found)
+    }
+
+    /// The transcript in the folder in which the agent kept it when the conversation was opened, if that
+    /// was another one: since then the user has changed `HOME` or the agent's own variable.
+    async fn copy_from_earlier_home(
+        &self,
+        native: &NativeConversation,
+    ) -> Result<Option<TranscriptCopy>, agent::Error> {
+        let earlier = native.home.as_deref().map(Path::new);
+        let earlier = earlier.filter(|earlier| self.cli_agent.home() != Some(*earlier));
+        match (earlier, self.cli_agent.transcript_files()) {
+            (Some(earlier), Some(files)) => files.copy_from(earlier, &native.id).await,
+            _ => Ok(None),
         }
     }
-    let copy = match health {
-        None | Some(Health::Empty) if !other_agent => {
-            transcripts::newest_transcript(env, session, native).await?
-        }
-        _ => None,
-    };
-    let evidence = Evidence {
-        id: Some(native.id.clone()),
-        other_agent,
-        transcript: health,
-        context_usage: native.context,
-        ..Evidence::default()
-    };
-    let mut found = FoundConversation {
-        evidence,
-        copy: None,
-        record,
-        moved_from: moved_from(native, workspace),
-    };
-    found.use_copy(cli_agent, copy).await;
-    Ok(found)
 }
 
 /// Programs find a conversation by its id, whichever folder it started in, so that their transcript

@@ -28,8 +28,11 @@ use segno_core::resume::Strategy;
 pub struct Overrides {
     /// Who continues.
     pub agent: Option<Replacement>,
-    /// Resume strategies that must not be used.
-    pub skipped_strategies: Vec<Strategy>,
+    /// The best resume strategy that may be used, if the user chose one. The native one, chosen
+    /// explicitly, goes back to a conversation that was not started from a summary.
+    pub best_strategy: Option<Strategy>,
+    /// Whether to end a process that has the conversation open.
+    pub take_over: bool,
     /// An additional message to the agent.
     pub message: Option<String>,
     /// Whether to ignore the rest of an earlier run's wait for a rate limit.

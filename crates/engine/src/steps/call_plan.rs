@@ -1,10 +1,12 @@
 //! Plans how a CLI agent is called: with a new conversation, or by the first resume strategy whose
 //! conditions hold.
 
-use segno_core::cli_agent::{self, CliAgent};
+use std::time::Duration;
+
+use segno_core::cli_agent::{self, CliAgent, Examination, Holder};
 use segno_core::conversation::ConversationItem;
 use segno_core::journal::Seq;
-use segno_core::resume::{Plan, Strategy, choose_strategy};
+use segno_core::resume::{Plan, Strategy};
 use segno_core::state::{AttemptStatus, NativeConversation, OpenStep, State};
 use segno_core::usage::ContextLimits;
 
@@ -13,12 +15,16 @@ use super::agent_events::RecentConversation;
 use super::chat::Exchange;
 use super::run_model_loop::StepError;
 use super::step::Step;
-use crate::error::Error;
+use crate::error::{ConversationOpen, Error};
 use crate::resume::context::message::{self, Cause, WorkspaceFacts};
 use crate::resume::context::{self, Fence, chat, fresh_start};
 use crate::resume::conversation::{PriorConversation, missing_entries, user_entry};
-use crate::resume::evidence::{self, FoundConversation};
-use crate::resume::strategy::{self, Source};
+use crate::resume::evidence::{FoundConversation, Search};
+use crate::resume::strategy::{self, NEEDS_TRANSCRIPT, Source};
+
+/// How long an agent that was stopped may take to end, and how often that is checked.
+const MAX_ENDING: Duration = Duration::from_secs(30);
+const ENDING_POLL: Duration = Duration::from_millis(10);
 
 /// How a CLI agent is called.
 pub(super) struct CallPlan {
@@ -60,29 +66,33 @@ impl Runner {
         self.journal.flush().await?;
         let mut state = self.journal.state();
         let open = state.open_steps.remove(&step.path);
-        let native = open.as_ref().and_then(|open| open.native.clone());
+        let conversations = self.conversations(open.as_ref());
+        let in_step = open.as_ref().is_some_and(|open| open.native.is_some());
+        let before = self.earlier.unfinished.get(&step.path);
+        // A chat's next message is not a resume, unless its answer was interrupted.
+        let resumes = before.is_some() || self.exchange.is_some();
+        // The very first attempt: there is nothing to resume.
+        let attempted_before = open.as_ref().is_some_and(|open| open.attempt > 1);
+        if self.exchange.is_none() && !in_step && !attempted_before {
+            let id = cli_agent::new_conversation_id(&*self.env.random);
+            return Ok(CallPlan::new_conversation(id));
+        }
+        let found = self
+            .find_conversation(cli_agent, &conversations, excluded, resumes)
+            .await?;
+        let native = found.native.clone();
         let prior = self
-            .prior_conversation(step, revision, recent.newest(), None)
+            .prior_conversation(step, revision, recent.newest(), native.as_ref(), None)
             .await?;
         if let Some(exchange) = &self.exchange
             && prior.entries.len() == prior.past
         {
-            let native = native.or_else(|| exchange.past.native.clone());
             return self
-                .plan_chat_turn(cli_agent, step, exchange, native, excluded)
+                .plan_chat_turn(cli_agent, step, exchange, found, excluded)
                 .await;
         }
-        // The very first attempt: there is nothing to resume.
-        let attempted_before = open.as_ref().is_some_and(|open| open.attempt > 1);
-        if native.is_none() && !attempted_before {
-            let id = cli_agent::new_conversation_id(&*self.env.random);
-            return Ok(CallPlan::new_conversation(id));
-        }
-        let before = self.earlier.unfinished.get(&step.path);
-        let found = self
-            .find_conversation(cli_agent, native.as_ref(), excluded, before.is_some())
-            .await?;
-        let plan = choose_strategy(&found.evidence);
+        let plan = found.choose()?;
+        self.check_not_open(cli_agent, step, &found).await?;
         let mut said = prior.entries.clone();
         said.insert(prior.past, user_entry(&step.input));
         let notice = |text: &str| self.observer.notice(&format!("step {}: {text}", step.path));
@@ -114,7 +124,8 @@ impl Runner {
             let since = native.as_ref().map_or(Seq(0), |native| native.opened);
             let notes = self.session_context(&state, true).new_notes(since).await;
             let notes = notes.map_err(StepError::Engine)?;
-            let missing = missing_entries(&prior.entries, prior.own, found.record.as_ref());
+            let record = found.record.as_ref();
+            let missing = missing_entries(&prior.entries, prior.own, prior.left, record);
             let fence = Fence::new(&*self.env.random);
             let quoted = match context::history(&missing).as_str() {
                 "" => String::new(),
@@ -144,7 +155,7 @@ impl Runner {
                 Some(said) if before.is_some() => format!("{prompt}\n\n{said}"),
                 _ => prompt,
             }),
-            has_context: opened.has_transcript && !native.is_some_and(|own| own.is_summarized()),
+            has_context: opened.has_transcript && !native.is_some_and(|own| own.is_from_summary()),
         })
     }
 
@@ -155,19 +166,18 @@ impl Runner {
         cli_agent: &dyn CliAgent,
         step: &Step<'_>,
         exchange: &Exchange,
-        native: Option<NativeConversation>,
+        found: FoundConversation,
         excluded: &[Strategy],
     ) -> Result<CallPlan, StepError> {
         let past = &exchange.past;
+        let native = found.native.as_ref();
         if native.is_none() && past.entries.is_empty() {
             let id = cli_agent::new_conversation_id(&*self.env.random);
             return Ok(CallPlan::new_conversation(id));
         }
-        let found = self
-            .find_conversation(cli_agent, native.as_ref(), excluded, true)
-            .await?;
-        let plan = choose_strategy(&found.evidence);
-        if let (Some(native), Some((_, why))) = (&native, plan.rejected.first()) {
+        let plan = found.choose()?;
+        self.check_not_open(cli_agent, step, &found).await?;
+        if let (Some(native), Some((_, why))) = (native, plan.rejected.first()) {
             self.observer.notice(&format!(
                 "the conversation {} of {} cannot be resumed natively: {why} (resume strategy: {})",
                 native.id, native.program, plan.strategy
@@ -177,7 +187,7 @@ impl Runner {
         let source = Source {
             cli_agent,
             workspace: &self.id.workspace,
-            native: native.as_ref(),
+            native,
             copy: found.copy.as_ref(),
             entries: &past.entries,
             may_write_transcript: !excluded.contains(&Strategy::Handoff),
@@ -187,7 +197,9 @@ impl Runner {
         let opened = strategy::open(plan.strategy, &source).await?;
         let random = &*self.env.random;
         let prompt = if opened.has_transcript {
-            let missing = missing_entries(&past.entries, past.own, found.record.as_ref());
+            let newest = past.conversations.last().map(|newest| &newest.id);
+            let left = (newest != native.map(|native| &native.id)).then_some(past.own);
+            let missing = missing_entries(&past.entries, past.own, left, found.record.as_ref());
             let missing = context::history(&missing);
             let unanswered = found.unanswered(Vec::new());
             let moved_from = found.moved_from.as_deref();
@@ -227,33 +239,107 @@ impl Runner {
         })
     }
 
-    /// Collects what is left of the agent's conversation. `resumes` says whether the user's choice
-    /// of a strategy applies.
+    /// The conversations that CLI agents have had for a step, ordered by when they were last opened: in
+    /// a chat also those of earlier messages.
+    fn conversations(&self, open: Option<&OpenStep>) -> Vec<NativeConversation> {
+        let past = self
+            .exchange
+            .iter()
+            .flat_map(|exchange| &exchange.past.conversations);
+        let own = open
+            .iter()
+            .flat_map(|open| open.earlier.iter().chain(&open.native));
+        let mut all: Vec<NativeConversation> = Vec::new();
+        for native in past.chain(own) {
+            all.retain(|known| known.id != native.id);
+            all.push(native.clone());
+        }
+        all
+    }
+
+    /// Finds the conversation that continues, and what is left of it. `resumes` says whether the user's
+    /// choice of a strategy applies.
     async fn find_conversation(
         &self,
         cli_agent: &dyn CliAgent,
-        native: Option<&NativeConversation>,
+        conversations: &[NativeConversation],
         excluded: &[Strategy],
         resumes: bool,
     ) -> Result<FoundConversation, StepError> {
-        let collecting = evidence::collect(
-            &self.env,
-            self.id.session,
+        let conversations: Vec<&NativeConversation> = conversations.iter().collect();
+        let search = Search {
+            env: &self.env,
+            session: self.id.session,
             cli_agent,
-            native,
-            &self.id.workspace,
-        );
-        let found = collecting.await;
-        let mut found = found.map_err(|error| StepError::Engine(error.into()))?;
-        found.evidence.ruled_out = excluded.to_vec();
-        found.evidence.context_limits = self.policy.context_limits;
-        if resumes {
-            found
-                .evidence
-                .ruled_out
-                .extend(&self.earlier.overrides.skipped_strategies);
+            workspace: &self.id.workspace,
+            conversations: &conversations,
+            examination: Examination::StartProgram,
+            context_limits: self.policy.context_limits,
+        };
+        let best = self.earlier.overrides.best_strategy.filter(|_| resumes);
+        let found = search.find(best, excluded).await;
+        found.map_err(|error| StepError::Engine(error.into()))
+    }
+
+    /// Refuses to continue while another process has the conversation open, or ends that process if the
+    /// user wants it to end. A user who chose to start a new conversation may keep the old one open.
+    /// Waits for a process that ends by itself: an agent of this session that was stopped in this run.
+    async fn check_not_open(
+        &self,
+        cli_agent: &dyn CliAgent,
+        step: &Step<'_>,
+        found: &FoundConversation,
+    ) -> Result<(), StepError> {
+        let overrides = &self.earlier.overrides;
+        let starts_anew = overrides
+            .best_strategy
+            .is_some_and(|best| !NEEDS_TRANSCRIPT.contains(&best));
+        let native = found
+            .native
+            .as_ref()
+            .filter(|_| !found.evidence.other_agent);
+        let Some(native) = native.filter(|_| !starts_anew) else {
+            return Ok(());
+        };
+        let (session, begun) = (self.id.session.to_string(), self.env.clock.elapsed());
+        loop {
+            let holders = cli_agent.holders(&native.id).await;
+            let ends =
+                |holder: &Holder| holder.is_ending || holder.session.as_ref() == Some(&session);
+            let other = holders.iter().find(|holder| !ends(holder));
+            let Some(holder) = other.or(holders.first()) else {
+                return Ok(());
+            };
+            let reason = if ends(holder) {
+                if self.env.clock.elapsed().saturating_sub(begun) < MAX_ENDING {
+                    self.env.clock.sleep(ENDING_POLL).await;
+                    continue;
+                }
+                Some("it does not end".to_owned())
+            } else if overrides.take_over {
+                match self.env.processes.end_tree(holder.pid, holder.started) {
+                    Ok(()) => {
+                        self.observer.notice(&format!(
+                            "ended process {} (`{}`), which had the conversation {} open",
+                            holder.pid, holder.program, native.id
+                        ));
+                        continue;
+                    }
+                    Err(error) => Some(error.to_string()),
+                }
+            } else {
+                None
+            };
+            let open = ConversationOpen {
+                name: self.id.name.clone(),
+                path: step.path.clone(),
+                agent: native.program,
+                conversation: native.id.clone(),
+                holder: holder.clone(),
+                reason,
+            };
+            return Err(StepError::Engine(Error::ConversationOpen(Box::new(open))));
         }
-        Ok(found)
     }
 
     /// Reads what was said in this step. `end` is the first event that does not count.
@@ -262,6 +348,7 @@ impl Runner {
         step: &Step<'_>,
         revision: u32,
         newest: Vec<ConversationItem>,
+        native: Option<&NativeConversation>,
         end: Option<Seq>,
     ) -> Result<PriorConversation, StepError> {
         let seqs = self
@@ -271,7 +358,9 @@ impl Runner {
         let seqs = seqs.iter().copied();
         let seqs = seqs.filter(|seq| end.is_none_or(|end| *seq < end));
         let past = self.exchange.as_ref().map(|exchange| &exchange.past);
-        let reading = PriorConversation::read(&self.env, self.id.session, seqs, newest, past);
+        let native = native.map(|native| native.id.as_str());
+        let reading =
+            PriorConversation::read(&self.env, self.id.session, seqs, newest, native, past);
         reading.await.map_err(StepError::Engine)
     }
 
@@ -288,7 +377,7 @@ impl Runner {
             return Ok(None);
         };
         let prior = self
-            .prior_conversation(step, revision, Vec::new(), Some(handed))
+            .prior_conversation(step, revision, Vec::new(), None, Some(handed))
             .await?;
         let before = self.earlier.unfinished.get(&step.path);
         let cause = before.map_or(Cause::Lost, |before| Cause::of(&before.status));

@@ -2,8 +2,9 @@
 //!
 //! The journal records what the program reports while it reports it, so that a lost run loses no
 //! more than what was in transit. An unfinished step continues with the first resume strategy whose
-//! preconditions hold. A strategy that fails is excluded for the rest of the attempt, and the next
-//! one is tried.
+//! preconditions hold. A strategy that the program refuses for the conversation's sake is excluded for
+//! the rest of the attempt, and the next one is tried. Any other failure fails the attempt and says
+//! nothing about the conversation.
 
 use segno_core::agent::{self, Answer, ErrorKind, Event as AgentEvent, Listener, Request};
 use segno_core::cli_agent::{CliAgent, ConversationMode};
@@ -56,6 +57,9 @@ impl Runner {
                 program: cli_agent.kind(),
                 native_id: call_plan.id.clone(),
                 folder: self.id.workspace.to_string_lossy().into_owned(),
+                home: cli_agent
+                    .home()
+                    .map(|home| home.to_string_lossy().into_owned()),
                 strategy: call_plan.strategy,
             };
             let continues = call_plan.has_transcript;
@@ -149,7 +153,7 @@ impl Runner {
                         ..answer
                     });
                 }
-                Err(error) if continues && strategy_failed(&error, written.entries) => {
+                Err(error) if continues && is_conversation_unusable(&error, written.entries) => {
                     self.observer.notice(&format!(
                         "step {}: {} cannot resume its own conversation: {}",
                         step.path,
@@ -182,12 +186,12 @@ impl Runner {
     }
 }
 
-/// Whether an error says that this resume strategy does not work, rather than that the work failed.
-fn strategy_failed(error: &agent::Error, entries: u64) -> bool {
+/// Whether an error says that the program cannot resume this conversation, rather than that it could not
+/// be started or that the work failed.
+fn is_conversation_unusable(error: &agent::Error, entries: u64) -> bool {
     match error.kind {
-        ErrorKind::NotFound | ErrorKind::ContextFull => true,
-        // A program that crashes on its own transcript does so before it says anything.
-        ErrorKind::Crashed | ErrorKind::Invalid => entries == 0,
+        ErrorKind::NoConversation => entries == 0,
+        ErrorKind::ContextFull => true,
         _ => false,
     }
 }

@@ -200,7 +200,9 @@ impl Runner {
                     // Nothing was in flight: a human must decide before the step continues.
                     if matches!(
                         error,
-                        Error::WaitingForHuman { .. } | Error::ContextFull { .. }
+                        Error::WaitingForHuman { .. }
+                            | Error::ContextFull { .. }
+                            | Error::ConversationOpen(_)
                     ) {
                         self.journal
                             .enqueue(StepPaused {

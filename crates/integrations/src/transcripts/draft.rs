@@ -118,6 +118,7 @@ impl Draft {
             program: self.program,
             native_id: self.native.clone(),
             folder: self.created.workspace.clone(),
+            home: None,
             strategy: known.map(|_| Strategy::Native),
         };
         let nothing = (0, Digest::of(&[]));

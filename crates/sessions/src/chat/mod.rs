@@ -221,7 +221,7 @@ async fn prepare(
     let past = Past {
         entries: log.entries,
         own: log.own,
-        native: chat.native.clone(),
+        conversations: chat.earlier.iter().chain(&chat.native).cloned().collect(),
     };
     let exchange = exchange(
         &run_start.workflow,

@@ -5,7 +5,7 @@
 
 use std::path::Path as FilePath;
 
-use segno_core::cli_agent::{self, Health, TranscriptCopy};
+use segno_core::cli_agent::{self, Examination, Health, TranscriptCopy};
 use segno_core::digest::Digest;
 use segno_core::journal::ConversationOpened;
 use segno_core::snapshot;
@@ -112,7 +112,8 @@ async fn newest(
         && let Some(records) = cli_agent.transcript_files()
     {
         let folder = FilePath::new(&native.folder);
-        let known = cli_agent.transcript_state(&native.id, folder).await;
+        let known = cli_agent.transcript_state(&native.id, folder, Examination::FilesOnly);
+        let known = known.await;
         let health = known.ok().flatten().map(|record| record.health);
         if let Some(Health::Intact | Health::Damaged(_)) = health
             && let Ok(record) = records.copy(&native.id).await

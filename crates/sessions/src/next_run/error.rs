@@ -38,6 +38,9 @@ pub enum Error {
     WorkspaceDrifted { name: Name, drift: Vec<String> },
     #[error("the workspace of session `{name}`, {folder}, does not exist")]
     WorkspaceMissing { name: Name, folder: String },
+    /// Processes that an earlier run started are still there and cannot be ended.
+    #[error("an agent of an earlier run of session `{name}` is still there: {reason}")]
+    OrphansLeft { name: Name, reason: String },
     /// An option that only affects started work, where no work was started.
     #[error("`{option}` has no effect on session `{name}`: {reason}")]
     OptionWithoutEffect {
@@ -74,6 +77,8 @@ impl Diagnose for Error {
                     "if you moved it, run `segno sessions move {name} FOLDER`; nothing was started"
                 ))
             }
+            Self::OrphansLeft { name, .. } => Diagnosis::new(Kind::Locked, "R0125")
+                .hint(format!("end it, then `segno resume {name}`")),
             Self::OptionWithoutEffect { name, .. } => Diagnosis::new(Kind::Invalid, "R0127")
                 .hint(format!("`segno resume {name}` resumes without the option")),
             Self::NoSuchAgent(error) => error.diagnosis(),

@@ -3,19 +3,19 @@
 
 use std::path::Path as FilePath;
 
-use segno_core::cli_agent::{CliAgent, CliAgentKind};
+use segno_core::cli_agent::{CliAgent, CliAgentKind, Examination, Holder};
 use segno_core::id::SessionId;
 use segno_core::journal::{OnChange, Suspension};
 use segno_core::lease::Owner;
-use segno_core::resume::{Evidence, Plan as StrategyPlan, Strategy, choose_strategy};
+use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
 use segno_core::session::Status;
 use segno_core::snapshot::WorkspaceStatus;
-use segno_core::state::{OpenStep, State};
+use segno_core::state::{NativeConversation, OpenStep, State, default_conversation};
 use segno_core::step::Path;
 use segno_core::store::Summary;
-use segno_core::usage::{ContextUsage, Cost, Price, Usage};
+use segno_core::usage::{ContextLimits, ContextUsage, Cost, Price, Usage};
 use segno_engine::checkpoint::transcripts::find_transcript;
-use segno_engine::resume::evidence::{self, FoundConversation};
+use segno_engine::resume::evidence::{FoundConversation, Search};
 use segno_engine::resume::{drift, strategies_above};
 use segno_engine::{AgentDriver, Env, checkpoint, history, lease, workspace};
 use segno_spec::{Provider, Workflow};
@@ -96,6 +96,10 @@ pub struct CliAgentPlan {
     pub context_usage: Option<ContextUsage>,
     /// The workspace of the conversation, if the step continues in another one.
     pub moved_from: Option<String>,
+    /// Why the transcript cannot be examined, if it cannot: the step would fail until that is fixed.
+    pub unexamined: Option<String>,
+    /// The processes that have the conversation open; a resume would be refused.
+    pub holders: Vec<Holder>,
     /// What the agent reads before it does anything.
     pub estimate: Estimate,
 }
@@ -234,38 +238,83 @@ async fn continuation(
     };
     let workspace = created.map_or("", |created| created.workspace.as_str());
     let workspace = FilePath::new(workspace);
-    let known = Evidence {
-        ruled_out: strategies_above(options.strategy),
+    let chat = state.chat.iter();
+    let past = chat.flat_map(|chat| chat.earlier.iter().chain(&chat.native));
+    let own = open.earlier.iter().chain(&open.native);
+    let known: Vec<&NativeConversation> = past.chain(own).collect();
+    let known = KnownConversations {
+        conversations: &known,
+        workspace,
+        best: options.strategy,
         context_limits: workflow.context_limits,
-        ..Evidence::default()
     };
-    let planning = plan_cli_agent(env, kept, &*cli_agent, open, workspace, known, &provider);
+    let planning = plan_cli_agent(env, kept, &*cli_agent, &known, &provider);
     Ok(Continuation::CliAgent(Box::new(planning.await?)))
+}
+
+/// The conversations of a step, and what decides which one continues.
+struct KnownConversations<'a> {
+    conversations: &'a [&'a NativeConversation],
+    workspace: &'a FilePath,
+    /// The best strategy that the user allows.
+    best: Option<Strategy>,
+    context_limits: ContextLimits,
 }
 
 async fn plan_cli_agent(
     env: &Env,
     kept: TranscriptCopies<'_>,
     cli_agent: &dyn CliAgent,
-    open: &OpenStep,
-    workspace: &FilePath,
-    known: Evidence,
+    known: &KnownConversations<'_>,
     provider: &Provider,
 ) -> Result<CliAgentPlan, checkpoint::Error> {
-    let native = open.native.as_ref();
-    let mut conversation = match (kept, native) {
-        (TranscriptCopies::Attachments(attachments), Some(native)) => {
-            let copy = find_transcript(native, attachments);
-            FoundConversation::from_copy(cli_agent, native, copy, workspace).await
+    let KnownConversations {
+        conversations,
+        workspace,
+        best,
+        context_limits,
+    } = *known;
+    let conversation = match kept {
+        TranscriptCopies::Attachments(attachments) => {
+            let native = default_conversation(conversations, cli_agent.kind());
+            let mut found = match &native {
+                Some(native) => {
+                    let copy = find_transcript(native, attachments);
+                    FoundConversation::from_copy(cli_agent, native, copy, workspace).await
+                }
+                None => FoundConversation::default(),
+            };
+            found.evidence.ruled_out = strategies_above(best);
+            found.evidence.context_limits = context_limits;
+            found
         }
-        (TranscriptCopies::Attachments(_), None) => FoundConversation::default(),
-        (TranscriptCopies::Session(session), _) => {
-            evidence::collect(env, session, cli_agent, native, workspace).await?
+        TranscriptCopies::Session(session) => {
+            let search = Search {
+                env,
+                session,
+                cli_agent,
+                workspace,
+                conversations,
+                examination: Examination::FilesOnly,
+                context_limits,
+            };
+            search.find(best, &[]).await?
         }
     };
-    conversation.evidence.ruled_out = known.ruled_out;
-    conversation.evidence.context_limits = known.context_limits;
-    let plan = choose_strategy(&conversation.evidence);
+    let (plan, unexamined) = match conversation.choose() {
+        Ok(plan) => (plan, None),
+        Err(error) => (choose_strategy(&conversation.evidence), Some(error.message)),
+    };
+    let native = conversation.native.as_ref();
+    let holders = match native {
+        Some(native)
+            if matches!(kept, TranscriptCopies::Session(_))
+                && !conversation.evidence.other_agent =>
+        {
+            cli_agent.holders(&native.id).await
+        }
+        _ => Vec::new(),
+    };
     let context_usage = native.and_then(|native| native.context);
     let own = matches!(
         plan.strategy,
@@ -282,7 +331,9 @@ async fn plan_cli_agent(
         conversation_id: native.map(|native| native.id.clone()),
         plan,
         context_usage,
-        moved_from: conversation.moved_from,
+        moved_from: conversation.moved_from.clone(),
+        unexamined,
+        holders,
         estimate: estimate(tokens, counted, price),
     })
 }

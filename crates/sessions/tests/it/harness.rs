@@ -57,6 +57,14 @@ impl Processes for NoLiveProcesses {
     fn kill(&self, _: &Owner) -> io::Result<()> {
         Ok(())
     }
+
+    fn end_tree(&self, _: u32, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn end_orphans(&self, _: SessionId) -> io::Result<Vec<u32>> {
+        Ok(Vec::new())
+    }
 }
 
 struct ScriptedDrivers(Arc<ManualClock>, Arc<Mutex<String>>);

@@ -46,9 +46,10 @@ const ROUNDS: usize = 15;
 const TOGETHER: usize = 10;
 const OWNERSHIPS: usize = 100;
 
-/// How often each agent is killed with each signal, and how many agents run at once: each of them
+/// How often each agent is killed with each signal, and how often its resume meets an obstacle; and how many agents run at once: each of them
 /// keeps a processor busy.
 const STRIKES: usize = 30;
+const OBSTRUCTED: usize = 100;
 const AGENTS: usize = 2;
 
 struct Args {
@@ -240,6 +241,7 @@ fn strike_agents(args: &Args, progress: &Progress) {
             strikes.extend(agents::strikes(agent, signal, STRIKES, args.seed));
         }
         strikes.extend(agents::strikes_again(agent, STRIKES, args.seed));
+        strikes.extend(agents::strikes_with_obstacles(agent, OBSTRUCTED, args.seed));
     }
     let strikes = args.draw(strikes, 1);
     agents::attempt_all(&args.segno, &strikes, AGENTS, |one| progress.record(one));

@@ -80,6 +80,14 @@ impl Processes for NoProcesses {
     fn kill(&self, _: &Owner) -> std::io::Result<()> {
         Ok(())
     }
+
+    fn end_tree(&self, _: u32, _: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn end_orphans(&self, _: SessionId) -> std::io::Result<Vec<u32>> {
+        Ok(Vec::new())
+    }
 }
 
 impl Observer for NoProcesses {

@@ -47,6 +47,16 @@ impl Running {
         }
     }
 
+    /// The agent's process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the agent has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// The lines that were read so far; those that are not JSON are strings.
     pub fn seen(&self) -> &[Value] {
         &self.seen

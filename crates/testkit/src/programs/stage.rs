@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::Agent;
 use super::program::{NODE, Program, installed};
 use crate::model::ModelServer;
 
@@ -16,6 +18,8 @@ use crate::model::ModelServer;
 pub struct AgentSandbox {
     root: TempDir,
     environment: Vec<(&'static str, OsString)>,
+    /// Whether the homes of the agents were renamed.
+    renamed: AtomicBool,
 }
 
 impl Drop for AgentSandbox {
@@ -27,10 +31,7 @@ impl Drop for AgentSandbox {
             if left.is_empty() {
                 return;
             }
-            for pid in left {
-                let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-                let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
-            }
+            left.into_iter().for_each(|pid| send(pid, Signal::KILL));
         }
     }
 }
@@ -58,6 +59,7 @@ impl AgentSandbox {
         }
         let stage = Self {
             environment: environment(root.path(), server),
+            renamed: AtomicBool::new(false),
             root,
         };
         fs::write(stage.codex_home().join("config.toml"), config(server)).unwrap();
@@ -76,12 +78,30 @@ impl AgentSandbox {
 
     /// The home, which contains Claude Code's `.claude`.
     pub fn home(&self) -> PathBuf {
-        self.root.path().join("home")
+        self.root.path().join(self.named("home", "renamed-home"))
+    }
+
+    fn named(&self, name: &'static str, renamed: &'static str) -> &'static str {
+        if self.renamed.load(Ordering::Relaxed) {
+            renamed
+        } else {
+            name
+        }
+    }
+
+    /// Renames the homes of the agents. Segno, started afterwards, is told the new ones.
+    pub fn rename_homes(&self) {
+        let before = [self.home(), self.codex_home()];
+        self.renamed.store(true, Ordering::Relaxed);
+        let after = [self.home(), self.codex_home()];
+        for (before, after) in before.iter().zip(after) {
+            fs::rename(before, after).unwrap();
+        }
     }
 
     /// `CODEX_HOME`.
     pub fn codex_home(&self) -> PathBuf {
-        self.root.path().join("codex")
+        self.root.path().join(self.named("codex", "renamed-codex"))
     }
 
     /// The lines that scripted commands wrote when they started: see the standard script.
@@ -140,6 +160,45 @@ impl AgentSandbox {
         pids.filter(is_ours).collect()
     }
 
+    /// The processes of an agent's program: an agent may start itself again.
+    pub fn programs(&self, agent: Agent) -> Vec<u32> {
+        let name = match agent {
+            Agent::Claude => "claude.exe",
+            Agent::Codex => "codex",
+        };
+        let is_it = |pid: &u32| {
+            let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
+            file.is_some_and(|file| file.file_name().is_some_and(|file| file == name))
+        };
+        self.processes().into_iter().filter(is_it).collect()
+    }
+
+    /// The process guards of segno.
+    pub fn guards(&self) -> Vec<u32> {
+        let is_guard = |pid: &u32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.ends_with(b"\0__process-guard\0")
+        };
+        self.processes().into_iter().filter(is_guard).collect()
+    }
+
+    /// Kills the process guards.
+    pub fn kill_guards(&self) {
+        for pid in self.guards() {
+            send(pid, Signal::KILL);
+        }
+    }
+
+    /// Kills segno, and its guards before they can end anything.
+    pub fn kill_guards_after(&self, segno: &mut Child) {
+        let guards = self.guards();
+        // A stopped guard does not see that segno is gone.
+        guards.iter().for_each(|pid| send(*pid, Signal::STOP));
+        segno.kill().unwrap();
+        segno.wait().unwrap();
+        guards.iter().for_each(|pid| send(*pid, Signal::KILL));
+    }
+
     /// Claude Code's transcript of a session, if there is one.
     pub fn transcript(&self, session: &str) -> Option<PathBuf> {
         let name = format!("{session}.jsonl");
@@ -154,6 +213,11 @@ impl AgentSandbox {
         let is = |path: &Path| path.to_string_lossy().ends_with(&ending);
         find_below(&self.codex_home().join("sessions"), &is)
     }
+}
+
+fn send(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let _ = pid.map(|pid| kill_process(pid, signal));
 }
 
 fn environment(root: &Path, server: &ModelServer) -> Vec<(&'static str, OsString)> {

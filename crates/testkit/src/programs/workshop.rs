@@ -164,6 +164,8 @@ pub(crate) fn set_agent_env(stage: &AgentSandbox, command: &mut Command) {
     for (name, value) in stage.environment() {
         command.env(name, value);
     }
+    command.env("HOME", stage.home());
+    command.env("CODEX_HOME", stage.codex_home());
     // The workspace may have been moved away.
     let work = stage.work();
     command.current_dir(if work.exists() { &work } else { stage.root() });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use segno_agents::Acp;
 use segno_agents::program::Permissions;
 use segno_core::agent::{AccessMode, Answer, Error, ErrorKind, Request};
-use segno_core::cli_agent::{CliAgent, ConversationMode, Health};
+use segno_core::cli_agent::{CliAgent, ConversationMode, Examination, Health};
 use segno_core::ports::Clock;
 use segno_core::usage::{Cost, Usage};
 
@@ -137,7 +137,7 @@ fn resumed_session_does_not_repeat_the_replay() {
 }
 
 #[test]
-fn unloadable_session_is_not_found() {
+fn unloadable_session_is_no_conversation() {
     for (mode, id, expected) in [
         (
             "no-load",
@@ -148,7 +148,7 @@ fn unloadable_session_is_not_found() {
     ] {
         let (answer, events) = run_prompt(&Fixture::new(), mode, ConversationMode::Resume { id });
         let error = answer.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+        assert_eq!(error.kind, ErrorKind::NoConversation, "{error}");
         assert!(error.message.contains(expected), "{error}");
         assert!(events.is_empty(), "{events:?}");
     }
@@ -252,7 +252,7 @@ fn acp_session_is_known_only_by_loading_it() {
     let agent = acp("entries", Permissions::Edit);
     runtime().block_on(async {
         let record = agent
-            .transcript_state("s-1", fixture.folder())
+            .transcript_state("s-1", fixture.folder(), Examination::StartProgram)
             .await
             .unwrap()
             .unwrap();
@@ -260,20 +260,31 @@ fn acp_session_is_known_only_by_loading_it() {
         // The call and its result.
         assert_eq!(record.known_ids, Some(vec!["t-0".to_owned(); 2]));
         assert_eq!(record.unanswered, None);
+        // Without starting it, nothing is known.
+        let record = agent
+            .transcript_state(
+                "s-1",
+                std::path::Path::new("/no/such/folder"),
+                Examination::FilesOnly,
+            )
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(record.health, Health::Unexamined);
         let unknown = agent
-            .transcript_state("s-7", fixture.folder())
+            .transcript_state("s-7", fixture.folder(), Examination::StartProgram)
             .await
             .unwrap();
         assert_eq!(unknown, None);
         let unable = acp("no-load", Permissions::Edit);
         let unable = unable
-            .transcript_state("s-1", fixture.folder())
+            .transcript_state("s-1", fixture.folder(), Examination::StartProgram)
             .await
             .unwrap();
         assert_eq!(unable, None);
         let ill = acp("die", Permissions::Edit);
         let error = ill
-            .transcript_state("s-1", fixture.folder())
+            .transcript_state("s-1", fixture.folder(), Examination::StartProgram)
             .await
             .unwrap_err();
         assert_eq!(error.kind, ErrorKind::Crashed, "{error}");

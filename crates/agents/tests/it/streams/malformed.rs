@@ -1,6 +1,6 @@
 //! Malformed streams: no panic, no guess, and an error that says what is wrong.
 
-use segno_core::agent::ErrorKind::{self, Crashed, Invalid};
+use segno_core::agent::ErrorKind::{self, Crashed, NoConversation};
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::cli_agent::CliAgentKind::{ClaudeCode, Codex};
 use serde_json::{Value, json};
@@ -222,14 +222,21 @@ fn wrong_or_missing_session_id_is_refused() {
         let own = lines(&[begin.clone(), said.clone(), end.clone()]);
         let other = own.replace("000000000001", "000000000002");
         let words = "uses conversation";
-        fails(program, "another", other.as_bytes(), 0, Invalid, words);
+        fails(
+            program,
+            "another",
+            other.as_bytes(),
+            0,
+            NoConversation,
+            words,
+        );
         let later = format!("{own}{other}");
         fails(
             program,
             "another later",
             later.as_bytes(),
             0,
-            Invalid,
+            NoConversation,
             words,
         );
         let terminal = own.replace("00000000-0000", "\\u001b[2J");

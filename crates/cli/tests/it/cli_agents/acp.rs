@@ -102,7 +102,33 @@ impl WorkflowFixture {
 
     /// A workflow whose run was killed in the middle of a command.
     fn killed(adapter: Program) -> Self {
-        let fixture = Self::standard(adapter, "all");
+        Self::standard(adapter, "all").kill_mid_command()
+    }
+
+    /// The agents' own transcripts, with their sizes.
+    fn transcripts(&self) -> Vec<(PathBuf, u64)> {
+        let home = self.agent_sandbox.home().join(".claude/projects");
+        let folders = [home, self.agent_sandbox.codex_home().join("sessions")];
+        let mut found = Vec::new();
+        let mut folders = Vec::from(folders);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let facts = entry.metadata().unwrap();
+                if facts.is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    found.push((entry.path(), facts.len()));
+                }
+            }
+        }
+        found.sort();
+        assert!(!found.is_empty());
+        found
+    }
+
+    /// Starts a run and kills it in the middle of a command.
+    fn kill_mid_command(self) -> Self {
+        let fixture = self;
         let child = fixture.start(&["run", fixture.spec(), "--json"]);
         wait_until("the slow command runs and is written down", || {
             fixture
@@ -182,6 +208,80 @@ fn acp_agent_resumes_its_session_after_a_kill() {
             "{adapter:?}"
         );
     }
+}
+
+#[test]
+fn dry_run_starts_no_acp_agent() {
+    for adapter in ADAPTERS {
+        let mut fixture = WorkflowFixture::standard(adapter, "all");
+        let starts = fixture.agent_sandbox.root().join("starts");
+        let words = adapter.words().into_iter();
+        let words: Vec<String> = words.map(|word| word.display().to_string()).collect();
+        let recorder = fixture.sandbox.write_script(
+            "recorder",
+            &format!(
+                "#!/bin/sh\necho start >>'{}'\nexec '{}'\n",
+                starts.display(),
+                words.join("' '")
+            ),
+        );
+        let runtime = format!(
+            "provider: acp, command: [{:?}]",
+            recorder.display().to_string()
+        );
+        fixture.spec = fixture.write_task(&runtime, &standard().marker());
+        let fixture = fixture.kill_mid_command();
+        let started = || std::fs::read_to_string(&starts).unwrap();
+        assert_eq!(started(), "start\n");
+        let before = (fixture.server.requests().len(), fixture.transcripts());
+        let plan = fixture.segno(&["resume", "task", "--dry-run", "--json"]);
+        let step = plan.expect_success().json()[0]["steps"][0].clone();
+        assert_eq!(step["strategy"], "native", "{step}");
+        let unknown = step["unknown"][0].as_str().unwrap();
+        assert!(unknown.contains("only the agent can tell"), "{unknown}");
+        assert_eq!(started(), "start\n", "{adapter:?}");
+        assert_eq!(
+            before,
+            (fixture.server.requests().len(), fixture.transcripts())
+        );
+        fixture.segno(&["resume", "task"]).expect_success();
+        assert_eq!(fixture.opened().pop().unwrap().1, "native");
+        fixture.assert_done();
+    }
+}
+
+#[test]
+fn acp_agent_that_cannot_start_keeps_its_session() {
+    let mut fixture = WorkflowFixture::standard(Program::ClaudeAcp, "all");
+    let words = Program::ClaudeAcp.words().into_iter();
+    let words: Vec<String> = words.map(|word| format!("'{}'", word.display())).collect();
+    let working = format!("#!/bin/sh\nexec {}\n", words.join(" "));
+    let program = fixture.sandbox.write_script("adapter", &working);
+    let runtime = format!(
+        "provider: acp, command: [{:?}]",
+        program.display().to_string()
+    );
+    fixture.spec = fixture.write_task(&runtime, &standard().marker());
+    let fixture = fixture.kill_mid_command();
+    for broken in [
+        "#!/bin/sh\nexit 1\n",
+        "#!/bin/sh\nkill -9 $$\n",
+        "#!/no/such/shell\n",
+    ] {
+        fixture.sandbox.write_script("adapter", broken);
+        let output = fixture.segno(&["resume", "task"]);
+        assert_ne!(output.code(), 0, "{broken} {output:?}");
+    }
+    fixture.sandbox.write_script("adapter", &working);
+    fixture.segno(&["resume", "task"]).expect_success();
+    fixture.assert_done();
+    let opened = fixture.opened();
+    assert!(
+        opened[1..]
+            .iter()
+            .all(|(id, it)| *id == opened[0].0 && it == "native"),
+        "{opened:?}"
+    );
 }
 
 #[test]

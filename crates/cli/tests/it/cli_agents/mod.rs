@@ -8,8 +8,11 @@
 
 mod acp;
 mod context;
+mod failed_starts;
 mod forks;
 mod handoff;
+mod held;
+mod killed_guard;
 mod limits;
 mod mixed;
 mod moving;

@@ -269,6 +269,26 @@ fn conversation_of_a_cli_agent_is_recorded() {
     let native = open(&state).native.clone().unwrap();
     assert_eq!((native.id.as_str(), native.context), ("m", None));
     assert_eq!(native.strategies, [Strategy::Summarized]);
+    // The one before is remembered, with what is known of it, and can be opened again.
+    let earlier = open(&state).earlier.clone();
+    assert_eq!(
+        (earlier[0].id.as_str(), earlier[0].context),
+        ("n", Some(context))
+    );
+    assert!(earlier[0].spoke && !native.spoke);
+    let back = after([
+        opened("n", None),
+        said(7, Some(100)),
+        opened("m", Some("compiled")),
+        opened("n", Some("native")),
+    ]);
+    let known = |of: &NativeConversation| (of.id.clone(), of.spoke);
+    assert_eq!(
+        open(&back).native.as_ref().map(known),
+        Some(("n".to_owned(), true))
+    );
+    let earlier: Vec<_> = open(&back).earlier.iter().map(known).collect();
+    assert_eq!(earlier, [("m".to_owned(), false)]);
     assert_eq!(state.conversations.len(), 2);
     // An edited spec may name other models.
     let digest = Digest::of(b"2").to_string();

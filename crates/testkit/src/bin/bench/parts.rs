@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use segno_core::id::SessionId;
 use segno_core::lease::{Liveness, Owner, Processes};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::store::{Batch, NewSession};
@@ -105,6 +106,14 @@ impl Processes for NoProcesses {
 
     fn kill(&self, _: &Owner) -> std::io::Result<()> {
         Ok(())
+    }
+
+    fn end_tree(&self, _: u32, _: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn end_orphans(&self, _: SessionId) -> std::io::Result<Vec<u32>> {
+        Ok(Vec::new())
     }
 }
 

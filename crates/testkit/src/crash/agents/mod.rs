@@ -22,10 +22,15 @@
 //! Each of these is counted and none is hidden.
 //!
 //! A strike may name a second one, which hits the resume. Then the same holds for each: what is in
-//! the journal when the work resumes is not paid for again, however often it was struck. An agent
-//! that is struck while it resumes and has not yet said anything is assumed to have failed on its
-//! own transcript, and a fresh conversation continues the work.
+//! the journal when the work resumes is not paid for again, however often it was struck.
+//!
+//! A strike may also hit the process guard, alone or together with segno; and it may name an
+//! [`Obstacle`], which stands in the way of the first resume: the program or its key is missing, the
+//! transcript is held open, or the agent's home was renamed. An intact conversation is never given up for
+//! such a reason; each resume takes the strategy that `--dry-run` announced before; and no two agents
+//! work at once.
 
+mod obstacle;
 mod plan;
 mod repeats;
 mod scene;
@@ -33,7 +38,8 @@ mod strike;
 mod trial;
 
 pub use super::tally::{Tally, explain};
-pub use plan::{strikes, strikes_again};
+pub use obstacle::Obstacle;
+pub use plan::{strikes, strikes_again, strikes_with_obstacles};
 pub use scene::{Run, StepFixture};
 pub use strike::{Again, Strike, StrikeSignal, StrikeTime, Victim};
 pub use trial::{Outcome, RESUMES, attempt, attempt_all};

@@ -1,5 +1,6 @@
 //! Plans the strikes.
 
+use super::obstacle::Obstacle;
 use super::strike::{Again, COMMANDS, Strike, StrikeSignal, StrikeTime, Victim};
 use crate::clock::Seeded;
 use crate::model::standard;
@@ -23,6 +24,29 @@ pub fn strikes(agent: Agent, strike_signal: StrikeSignal, count: usize, seed: u6
         strike_signal,
         time: time(number / victims.len(), &rng),
         again: None,
+        obstacle: None,
+    };
+    (0..count).map(strike).collect()
+}
+
+/// `count` strikes at segno and its guard, whose first resume meets each obstacle in turn, or none; and
+/// strikes at the guard alone, which the run itself survives.
+pub fn strikes_with_obstacles(agent: Agent, count: usize, seed: u64) -> Vec<Strike> {
+    let rng = Seeded::new(
+        seed.wrapping_mul(10)
+            .wrapping_add(8 + u64::from(agent == Agent::Codex)),
+    );
+    let met = [Victim::Segno, Victim::SegnoAndGuard];
+    let met = met.map(|victim| Obstacle::ALL.map(|obstacle| (victim, Some(obstacle))));
+    let free = [Victim::Guard, Victim::SegnoAndGuard].map(|victim| (victim, None));
+    let pairs: Vec<(Victim, Option<Obstacle>)> = met.concat().into_iter().chain(free).collect();
+    let strike = |number: usize| Strike {
+        agent,
+        victim: pairs[number % pairs.len()].0,
+        strike_signal: StrikeSignal::Kill,
+        time: time(number / pairs.len() + number, &rng),
+        again: None,
+        obstacle: pairs[number % pairs.len()].1,
     };
     (0..count).map(strike).collect()
 }
@@ -60,6 +84,7 @@ pub fn strikes_again(agent: Agent, count: usize, seed: u64) -> Vec<Strike> {
                 },
             },
         }),
+        obstacle: None,
     };
     (0..count).map(strike).collect()
 }
@@ -94,6 +119,9 @@ mod tests {
         let drawn = |seed| strikes(Agent::Claude, StrikeSignal::Kill, 30, seed);
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
+        let obstructed = strikes_with_obstacles(Agent::Codex, 10, 1);
+        let pairs = obstructed.iter().map(|one| (one.victim, one.obstacle));
+        assert_eq!(pairs.collect::<std::collections::BTreeSet<_>>().len(), 10);
         let hits = |victim| drawn(1).iter().filter(|one| one.victim == victim).count();
         assert_eq!((hits(Victim::Segno), hits(Victim::Program)), (15, 15));
         assert_ne!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::strike::{COMMAND_TURNS, COMMANDS, Victim};
+use super::strike::{COMMAND_TURNS, COMMANDS};
 use super::trial::{CommandState, Trial};
 use crate::crash::trial::Violation;
 use crate::model::{standard, standard_files};
@@ -57,19 +57,9 @@ impl Trial<'_> {
         let first = processes(journal).into_iter().next().unwrap_or_default();
         let far = first.contains("[standard:3]");
         let strategies = &self.outcome.strategies;
-        let gave_up = far && strategies.iter().any(|strategy| strategy == "summarized");
-        // An agent that resumes and dies before it says anything is assumed to have failed on its
-        // own transcript: this cannot be distinguished from an agent that was struck.
-        let struck = self.outcome.strike.again.is_some_and(|again| {
-            again.victim == Victim::Program
-                && strategies
-                    .first()
-                    .is_some_and(|strategy| strategy == "native")
-        });
-        if gave_up && struck {
+        if far && strategies.iter().any(|strategy| strategy == "summarized") {
             self.outcome.gave_up += 1;
-        } else if gave_up {
-            let what = format!("the agent's own conversation was abandoned: {strategies:?}");
+            let what = format!("the agent's own conversation was given up: {strategies:?}");
             self.wrong(Violation::Loss(what));
         }
     }

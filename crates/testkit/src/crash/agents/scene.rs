@@ -92,19 +92,7 @@ impl StepFixture {
 
     /// The agent's process, if it runs: the first one, since it may start itself again.
     pub fn program(&self) -> Option<u32> {
-        let name = match self.agent {
-            Agent::Claude => "claude.exe",
-            Agent::Codex => "codex",
-        };
-        let is_it = |pid: &u32| {
-            let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
-            file.is_some_and(|file| file.file_name().is_some_and(|file| file == name))
-        };
-        self.agent_sandbox
-            .processes()
-            .into_iter()
-            .filter(is_it)
-            .min()
+        self.agent_sandbox.programs(self.agent).into_iter().min()
     }
 
     /// Waits until a condition holds. Returns whether it did in time, and before `run` ended.
@@ -116,6 +104,17 @@ impl StepFixture {
         }) && !over
     }
 
+    /// The agent's processes that are still running, after they had time to end.
+    pub(super) fn programs_left(&self) -> Vec<u32> {
+        wait_until(|| self.agent_sandbox.programs(self.agent).is_empty());
+        self.agent_sandbox.programs(self.agent)
+    }
+
+    /// Waits a moment before a condition is checked again.
+    pub(super) fn pause(&self) {
+        thread::sleep(PAUSE);
+    }
+
     /// The processes that are still running, after they had time to end.
     pub fn orphans(&self) -> Vec<u32> {
         wait_until(|| self.agent_sandbox.processes().is_empty());
@@ -124,6 +123,11 @@ impl StepFixture {
 }
 
 impl Run {
+    /// The process.
+    pub(super) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use rustix::process::Signal;
 
+use super::obstacle::Obstacle;
 use crate::programs::Agent;
 
 /// Which process a strike hits.
@@ -13,6 +14,23 @@ pub enum Victim {
     Segno,
     /// The agent's process, below its process guard.
     Program,
+    /// The process guard of the agent, always with SIGKILL.
+    Guard,
+    /// Segno together with the process guard, always with SIGKILL: nobody is left to end the agent.
+    SegnoAndGuard,
+}
+
+impl Victim {
+    pub const ALL: [Self; 4] = [Self::Segno, Self::Program, Self::Guard, Self::SegnoAndGuard];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Segno => "segno",
+            Self::Program => "program",
+            Self::Guard => "guard",
+            Self::SegnoAndGuard => "segno-and-guard",
+        }
+    }
 }
 
 /// The signal of a strike.
@@ -112,6 +130,8 @@ pub struct Strike {
     pub time: StrikeTime,
     /// A second strike, at the resume.
     pub again: Option<Again>,
+    /// What stands in the way of the first resume.
+    pub obstacle: Option<Obstacle>,
 }
 
 /// A second disturbance, of the resume after the first.
@@ -147,10 +167,7 @@ impl fmt::Display for StrikeTime {
 
 impl fmt::Display for Again {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let victim = match self.victim {
-            Victim::Segno => "segno",
-            Victim::Program => "program",
-        };
+        let victim = self.victim.word();
         write!(f, "{victim}/{}/{}", self.strike_signal.word(), self.time)
     }
 }
@@ -158,8 +175,11 @@ impl fmt::Display for Again {
 impl fmt::Display for Strike {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.agent.cli_name(), self.first())?;
-        match &self.again {
-            Some(again) => write!(f, "+{again}"),
+        if let Some(again) = &self.again {
+            write!(f, "+{again}")?;
+        }
+        match self.obstacle {
+            Some(obstacle) => write!(f, "~{}", obstacle.word()),
             None => Ok(()),
         }
     }
@@ -176,11 +196,7 @@ impl FromStr for Again {
         let strike_signal = StrikeSignal::ALL
             .into_iter()
             .find(|known| known.word() == strike_signal);
-        let victim = match victim {
-            "segno" => Some(Victim::Segno),
-            "program" => Some(Victim::Program),
-            _ => None,
-        };
+        let victim = Victim::ALL.into_iter().find(|known| known.word() == victim);
         Ok(Self {
             victim: victim.ok_or(())?,
             strike_signal: strike_signal.ok_or(())?,
@@ -195,14 +211,23 @@ impl FromStr for Strike {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "`{text}` is not claude|codex/STRIKE or claude|codex/STRIKE+STRIKE, where STRIKE is segno|program/kill|term|int/MOMENT:MS, and MOMENT is stream-TURN, between-TURN, {}, opened or random",
-                COMMANDS.join(", ")
+                "`{text}` is not claude|codex/STRIKE or claude|codex/STRIKE+STRIKE, with ~OBSTACLE or without, where STRIKE is segno|program|guard|segno-and-guard/kill|term|int/MOMENT:MS, MOMENT is stream-TURN, between-TURN, {}, opened or random, and OBSTACLE is {}",
+                COMMANDS.join(", "),
+                Obstacle::ALL.map(Obstacle::word).join(" or ")
             )
         };
         let (agent, rest) = text.split_once('/').ok_or_else(unknown)?;
         let agent = Agent::ALL
             .into_iter()
             .find(|known| known.cli_name() == agent);
+        let (rest, obstacle) = match rest.split_once('~') {
+            Some((rest, word)) => {
+                let mut all = Obstacle::ALL.into_iter();
+                let obstacle = all.find(|known| known.word() == word);
+                (rest, Some(obstacle.ok_or_else(unknown)?))
+            }
+            None => (rest, None),
+        };
         let mut parts = rest.split('+').map(str::parse);
         let first: Again = parts.next().ok_or_else(unknown)?.map_err(|()| unknown())?;
         let again = parts.next().transpose().map_err(|()| unknown())?;
@@ -215,6 +240,7 @@ impl FromStr for Strike {
             strike_signal: first.strike_signal,
             time: first.time,
             again,
+            obstacle,
         })
     }
 }
@@ -253,6 +279,8 @@ mod tests {
             "codex/segno/int/opened:12",
             "codex/segno/kill/random:1500",
             "claude/segno/kill/slow:100+program/kill/opened:40",
+            "codex/guard/kill/slow:100~no-key",
+            "claude/segno-and-guard/kill/random:100~home-renamed",
         ] {
             assert_eq!(words.parse::<Strike>().unwrap().to_string(), words);
         }
@@ -260,6 +288,7 @@ mod tests {
             "claude/segno/kill",
             "gemini/segno/kill/random:1",
             "claude/segno/stop/random:1",
+            "claude/segno/kill/random:1~rain",
             "claude/segno/kill/stream:1",
             "claude/segno/kill/random:x",
             "claude/segno/kill/random:1+segno/kill",

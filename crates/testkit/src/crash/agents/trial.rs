@@ -38,8 +38,15 @@ pub struct Outcome {
     pub begun_again: u64,
     /// Turns whose calls the model had to check, since their outcome was unknown.
     pub repaired_turns: u64,
-    /// Conversations that were given up because their agent died before it said anything.
+    /// Intact conversations that were given up.
     pub gave_up: u64,
+    /// Obstacles that a resume met.
+    pub obstacles: u64,
+    /// Resumes that used the strategy that the plan before had announced, and those that did not.
+    pub as_announced: u64,
+    pub otherwise_announced: u64,
+    /// How often two agents worked at once.
+    pub two_agents: u64,
     /// Temporary files that the agent was about to rename, and left behind.
     pub drafts: u64,
     /// The violations found; empty if all guarantees hold.
@@ -58,6 +65,10 @@ impl Outcome {
             begun_again: 0,
             repaired_turns: 0,
             gave_up: 0,
+            obstacles: 0,
+            as_announced: 0,
+            otherwise_announced: 0,
+            two_agents: 0,
             drafts: 0,
             violations: Vec::new(),
         }
@@ -75,13 +86,18 @@ impl Counted for Outcome {
         "completed",
         "natively",
         "repaired",
+        "restored",
         "summarized",
         "otherwise",
         "turns in flight repeated",
         "last messages repeated",
         "interrupted commands restarted",
         "turns repaired",
-        "conversations abandoned",
+        "intact conversations given up",
+        "obstacles met",
+        "strategies as announced",
+        "strategies otherwise",
+        "two agents at once",
         "file drafts left",
     ];
 
@@ -90,9 +106,16 @@ impl Counted for Outcome {
             agent,
             strike_signal,
             again,
+            obstacle,
+            victim,
             ..
         } = self.strike;
-        let what = again.map_or(strike_signal.name(), |_| "struck twice");
+        let guard = matches!(victim, Victim::Guard | Victim::SegnoAndGuard);
+        let what = match again {
+            Some(_) => "struck twice",
+            None if obstacle.is_some() || guard => "with obstacles",
+            None => strike_signal.name(),
+        };
         format!("agents: {} {what}", agent.cli_name())
     }
 
@@ -119,6 +142,7 @@ impl Counted for Outcome {
             let column = match strategy.as_str() {
                 "native" => "natively",
                 "repaired" => "repaired",
+                "restored" => "restored",
                 "summarized" => "summarized",
                 _ => "otherwise",
             };
@@ -128,7 +152,11 @@ impl Counted for Outcome {
         add("last messages repeated", self.last_again);
         add("interrupted commands restarted", self.begun_again);
         add("turns repaired", self.repaired_turns);
-        add("conversations abandoned", self.gave_up);
+        add("intact conversations given up", self.gave_up);
+        add("obstacles met", self.obstacles);
+        add("strategies as announced", self.as_announced);
+        add("strategies otherwise", self.otherwise_announced);
+        add("two agents at once", self.two_agents);
         add("file drafts left", self.drafts);
     }
 }
@@ -211,6 +239,18 @@ impl Trial<'_> {
                     let program = self.scene.program();
                     program.is_some_and(|pid| send(pid, strike_signal.signal()))
                 }
+                Victim::Guard => {
+                    let sandbox = &self.scene.agent_sandbox;
+                    let guards = sandbox.guards();
+                    sandbox.kill_guards();
+                    !guards.is_empty()
+                }
+                Victim::SegnoAndGuard => {
+                    !run.has_ended() && {
+                        self.scene.agent_sandbox.kill_guards_after(run.child());
+                        true
+                    }
+                }
             };
         if struck && (victim, strike_signal) == (Victim::Segno, StrikeSignal::Interrupt) {
             let announced = |run: &Run| run.stderr().contains("stopping after this step");
@@ -228,7 +268,11 @@ impl Trial<'_> {
             );
             self.wrong(Violation::Stuck(what));
         }
-        self.check_orphans();
+        match victim {
+            // The kernel ends the agent. Its commands run until the next run ends them.
+            Victim::SegnoAndGuard => self.check_agent_is_gone(),
+            Victim::Segno | Victim::Program | Victim::Guard => self.check_orphans(),
+        }
         seen
     }
 
@@ -278,7 +322,9 @@ impl Trial<'_> {
         let status = self.scene.status();
         let (hit, fine) = match victim {
             // The work was done before the strike came.
-            Victim::Segno if status == "completed" => (Hit::Missed, true),
+            Victim::Segno | Victim::SegnoAndGuard if status == "completed" => (Hit::Missed, true),
+            // Killed before there was a session.
+            Victim::SegnoAndGuard => (Hit::Segno, ["", "interrupted"].contains(&status.as_str())),
             Victim::Segno => {
                 let signal = Some(strike_signal.signal().as_raw());
                 // A signal that comes before segno installs its handler ends it like any program.
@@ -290,7 +336,7 @@ impl Trial<'_> {
                 };
                 (Hit::Segno, unheard || orderly)
             }
-            Victim::Program => {
+            Victim::Program | Victim::Guard => {
                 let ends = ["completed", "failed"];
                 (Hit::Below, ends.contains(&status.as_str()))
             }
@@ -314,13 +360,16 @@ impl Trial<'_> {
             let mut run = self.scene.start(&["resume", "task", "--json"]);
             seen.push(self.strike(&mut run, again));
         }
+        if let Some(obstacle) = self.outcome.strike.obstacle
+            && self.scene.status() != "completed"
+        {
+            self.resume_against(obstacle);
+        }
         for _ in 0..RESUMES {
             if self.scene.status() == "completed" {
                 return seen;
             }
-            let mut run = self.scene.start(&["resume", "task"]);
-            let ended = run.wait();
-            last_error = format!("{ended}: {}", run.stderr());
+            last_error = self.resume_as_announced();
         }
         let status = self.scene.status();
         if status != "completed" {
@@ -352,9 +401,10 @@ impl Trial<'_> {
                 "{finished} steps are finished instead of 1"
             )));
         }
-        let opened = journal.iter().filter(|(kind, _)| kind == "agent_opened");
-        let strategies = opened.filter_map(|(_, body)| body["rung"].as_str().map(str::to_owned));
-        self.outcome.strategies = strategies.collect();
+        let opened = self.scene.conversations("task").into_iter();
+        let strategies = opened.map(|(_, strategy)| strategy);
+        // A conversation that was started has none.
+        self.outcome.strategies = strategies.filter(|strategy| strategy != "-").collect();
         // An agent that has answered and is about to end may survive the signal.
         if self.outcome.hit == Hit::Below && self.outcome.strategies.is_empty() {
             self.outcome.hit = Hit::Missed;
@@ -363,6 +413,12 @@ impl Trial<'_> {
         self.check_turns(&journal);
         self.check_commands(seen);
         self.outcome.repaired_turns = self.scene.server.repaired_turns("standard").len() as u64;
+    }
+
+    fn check_agent_is_gone(&mut self) {
+        for pid in self.scene.programs_left() {
+            self.wrong(Violation::Orphan(pid));
+        }
     }
 
     fn check_orphans(&mut self) {
