@@ -105,6 +105,25 @@ fn open(state: &State) -> &OpenStep {
 }
 
 #[test]
+fn resume_context_stays_until_the_step_is_discarded() {
+    let told = |attempt: u32| {
+        let mut told = started("a", attempt);
+        if let Event::StepStarted(event) = &mut told {
+            event.resume_context = Some("known".into());
+        }
+        told
+    };
+    let given = |events: Vec<Event>| open(&after(events)).resume_context;
+    assert_eq!(given(vec![]), None);
+    assert_eq!(given(vec![told(2)]), Some(Seq(4)));
+    assert_eq!(given(vec![told(2), started("a", 3)]), Some(Seq(4)));
+    assert_eq!(given(vec![told(2), started("b", 3)]), Some(Seq(4)));
+    assert_eq!(given(vec![told(2), told(3)]), Some(Seq(5)));
+    let discarded = event("step_discarded", &json!({"path": "steps/0", "revision": 0}));
+    assert_eq!(given(vec![told(2), discarded]), None);
+}
+
+#[test]
 fn usage_is_summed_in_total_and_by_agent() {
     let shortened = json!({"turn": 1, "messages": 3, "summary": "s", "usage": usage(4000)});
     let noted = |path: Option<&str>| {
