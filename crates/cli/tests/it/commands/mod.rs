@@ -33,6 +33,7 @@ mod resume;
 mod retries;
 mod run;
 mod secrets;
+mod session_number;
 mod sessions;
 mod signals;
 mod spec_edits;

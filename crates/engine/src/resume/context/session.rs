@@ -33,7 +33,7 @@ impl SessionContext<'_> {
         }
         let known = ContextInput {
             name: self.name.as_str(),
-            runs: state.runs,
+            session_number: state.session_number,
             issue: self.outline.issue.as_deref(),
             tasks: &self.outline.tasks(state, Some(self.finished)),
             done: state.finished,
