@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::agents::Agent;
 use super::cursor::Cursor;
 use super::fields::Keys;
-use super::provider::Provider;
 
 const KEYS: Keys = Keys {
     required: &["reader"],
@@ -31,16 +30,9 @@ impl HandoffReader {
         let fields = cursor.fields(&KEYS);
         let reader = fields.read("reader", |cursor| {
             let name = cursor.text();
-            match agents.get(&name).map(|agent| &agent.provider) {
-                None => {
-                    let message = format!("unknown agent `{name}`");
-                    cursor.unknown(message, &name, agents.keys().map(String::as_str));
-                }
-                // Such an agent would change files while no run holds the session.
-                Some(Provider::Acp { .. } | Provider::Program { .. }) => cursor.unsupported(format!(
-                    "agent `{name}` is a CLI agent; the reader must be a model, `command` or `scripted`"
-                )),
-                Some(_) => {}
+            if !agents.contains_key(&name) {
+                let message = format!("unknown agent `{name}`");
+                cursor.unknown(message, &name, agents.keys().map(String::as_str));
             }
             name
         });

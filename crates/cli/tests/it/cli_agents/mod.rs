@@ -14,6 +14,7 @@ mod limits;
 mod mixed;
 mod moving;
 mod notes;
+mod reader;
 mod resume_context;
 mod work;
 

@@ -10,6 +10,7 @@ mod archive;
 mod bundle;
 mod cancel;
 mod checkpoint;
+mod checkpoint_content;
 mod config;
 mod context;
 mod doctor;
