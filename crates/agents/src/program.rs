@@ -36,7 +36,7 @@ impl Permissions {
     /// by commands, and a sandbox may not work where `All` was granted.
     pub(crate) fn restricted_to(self, access: AccessMode) -> Self {
         match (self, access) {
-            (Self::Edit, AccessMode::ReadOnly) => Self::Read,
+            (_, AccessMode::InputOnly) | (Self::Edit, AccessMode::ReadOnly) => Self::Read,
             (permissions, _) => permissions,
         }
     }

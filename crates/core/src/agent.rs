@@ -42,6 +42,9 @@ pub enum AccessMode {
     ReadWrite,
     /// The agent reads and changes no files.
     ReadOnly,
+    /// The agent answers from its input. It gets no tools where it can be started without them, and
+    /// keeps no conversation where it can be told not to.
+    InputOnly,
 }
 
 /// An agent's answer.

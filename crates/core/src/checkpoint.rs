@@ -194,6 +194,9 @@ pub struct Repository {
     /// Untracked files and folders.
     pub untracked: u64,
     pub conflicted: u64,
+    /// The names of the first of these.
+    #[serde(skip_serializing_if = "ChangedNames::is_empty")]
+    pub names: ChangedNames,
     pub stashes: u64,
     /// Unfinished operations: a merge, a rebase.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -210,6 +213,53 @@ pub struct Repository {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "since")]
     pub session_changes: Option<SessionChanges>,
+}
+
+/// The names of files that differ from the last commit: the first of each kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChangedNames {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub staged: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modified: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untracked: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicted: Vec<String>,
+}
+
+impl ChangedNames {
+    /// How many names of each kind are listed at most.
+    pub const MAX: usize = 100;
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The lists of names.
+    pub fn lists_mut(&mut self) -> [&mut Vec<String>; 4] {
+        [
+            &mut self.staged,
+            &mut self.modified,
+            &mut self.untracked,
+            &mut self.conflicted,
+        ]
+    }
+
+    /// All names, each once, sorted: what is not committed.
+    pub fn uncommitted(&self) -> Vec<&str> {
+        let lists = [
+            &self.staged,
+            &self.modified,
+            &self.untracked,
+            &self.conflicted,
+        ];
+        let mut names: Vec<&str> = lists.into_iter().flatten().map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
 }
 
 /// The difference from the commit at which a session started, committed or not.

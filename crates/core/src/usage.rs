@@ -134,6 +134,17 @@ impl ContextUsage {
         let window = self.window.filter(|window| *window > 0)?;
         Some(self.used.saturating_mul(100) / window)
     }
+
+    /// The used share, from 0 to 1; `None` if the size of the window is unknown.
+    pub fn utilisation(&self) -> Option<f64> {
+        let window = self.window.filter(|window| *window > 0)?;
+        Some((self.used as f64 / window as f64).min(1.0))
+    }
+
+    /// How many tokens still fit; `None` if the size of the window is unknown.
+    pub fn remaining(&self) -> Option<u64> {
+        Some(self.window?.saturating_sub(self.used))
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +161,21 @@ mod tests {
         assert_eq!(Cost(10_000).to_string(), "$0.01");
         assert_eq!(Cost(12_345_678).to_string(), "$12.35");
         assert_eq!(Cost(0).to_string(), "$0.00");
+    }
+
+    #[test]
+    fn context_usage_is_bounded() {
+        let context = |used, window| ContextUsage { used, window };
+        let half = context(50, Some(100));
+        assert_eq!(
+            (half.utilisation(), half.remaining()),
+            (Some(0.5), Some(50))
+        );
+        let over = context(150, Some(100));
+        assert_eq!((over.utilisation(), over.remaining()), (Some(1.0), Some(0)));
+        let unknown = context(50, None);
+        assert_eq!((unknown.utilisation(), unknown.remaining()), (None, None));
+        assert_eq!(context(50, Some(0)).utilisation(), None);
     }
 
     #[test]

@@ -27,7 +27,8 @@ const GRACE: Duration = Duration::from_hours(24);
 pub(crate) struct Checkpointer {
     inner: Arc<dyn Observer>,
     policy: Checkpoints,
-    /// The newest trigger, which covers the ones before it. `None` once the run has ended.
+    /// The newest trigger, which covers the ones before it. `None` once the run has ended, and if no
+    /// checkpoints can be taken.
     triggers: Mutex<Option<watch::Sender<Option<Trigger>>>>,
     /// The checkpoint that the stop request asks for.
     requested: Mutex<Option<Trigger>>,
@@ -52,27 +53,34 @@ impl Checkpointer {
         let checkpointer = Self {
             inner,
             policy: policy.clone(),
-            triggers: Mutex::new(Some(sender)),
+            // Without a snapshot store there is nothing to take.
+            triggers: Mutex::new(env.snapshots.is_some().then_some(sender)),
             requested: Mutex::default(),
         };
         (Arc::new(checkpointer), task)
     }
 
-    /// Queues a checkpoint under the trigger that the stop request named, or else the first of
-    /// `triggers` that the spec names.
-    fn queue_checkpoint(&self, triggers: &[Trigger]) {
-        let requested = *self
-            .requested
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let named = triggers
-            .iter()
-            .find(|trigger| self.policy.on.contains(trigger));
-        if let Some(trigger) = requested.or(named.copied())
-            && let Some(triggers) = &*self.triggers.lock().unwrap_or_else(PoisonError::into_inner)
-        {
+    /// Queues a checkpoint if the spec names the trigger, or the stop request asked for one: then
+    /// under the trigger that it named.
+    fn queue_if_wanted(&self, trigger: Trigger) {
+        if self.requested().is_some() || self.policy.on.contains(&trigger) {
+            self.queue(trigger);
+        }
+    }
+
+    /// Queues a checkpoint, under the trigger that the stop request named, or else this one.
+    fn queue(&self, trigger: Trigger) {
+        let trigger = self.requested().unwrap_or(trigger);
+        if let Some(triggers) = &*self.triggers.lock().unwrap_or_else(PoisonError::into_inner) {
             triggers.send_replace(Some(trigger));
         }
+    }
+
+    fn requested(&self) -> Option<Trigger> {
+        *self
+            .requested
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until all queued checkpoints are taken.
@@ -170,12 +178,8 @@ pub async fn take_checkpoint(
             "checkpoints are stored locally, but were not pushed: {error}"
         ));
     }
-    let old = async {
-        let (outdated, _) = retention::outdated(env, Some(&summary), env.retention).await?;
-        retention::prune(env, &outdated).await?;
-        Ok::<_, segno_core::store::Error>(!outdated.is_empty())
-    };
-    old.await.unwrap_or_else(|error| {
+    let pruning = retention::enforce(env, &summary);
+    pruning.await.unwrap_or_else(|error| {
         observer.notice(&format!("old checkpoints were not pruned: {error}"));
         false
     })
@@ -185,10 +189,10 @@ impl Observer for Checkpointer {
     fn event(&self, session: SessionId, entry: &JournalEvent) {
         match &entry.event {
             Event::StepFinished(_) | Event::QuestionAnswered(_) => {
-                self.queue_checkpoint(&[Trigger::TaskComplete]);
+                self.queue_if_wanted(Trigger::TaskComplete);
             }
             Event::StepFailed(event) if event.error.kind == "timeout" => {
-                self.queue_checkpoint(&[Trigger::Timeout]);
+                self.queue_if_wanted(Trigger::Timeout);
             }
             Event::StopRequested(event) => {
                 *self
@@ -197,14 +201,12 @@ impl Observer for Checkpointer {
                     .unwrap_or_else(PoisonError::into_inner) = event.checkpoint;
             }
             Event::RunEnded(event) => match event.status {
-                Status::Completed => self.queue_checkpoint(&[Trigger::Complete]),
-                Status::Failed => self.queue_checkpoint(&[Trigger::Error]),
-                // A run that pauses with an error has used up its budget.
-                Status::Paused if event.error.is_some() => {
-                    self.queue_checkpoint(&[Trigger::Exhaustion, Trigger::Pause]);
-                }
-                Status::Paused | Status::Waiting => self.queue_checkpoint(&[Trigger::Pause]),
-                Status::Interrupted => self.queue_checkpoint(&[Trigger::Shutdown]),
+                Status::Completed => self.queue_if_wanted(Trigger::Complete),
+                Status::Failed => self.queue_if_wanted(Trigger::Error),
+                // A run that pauses with an error has used up a resource.
+                Status::Paused if event.error.is_some() => self.queue(Trigger::Exhaustion),
+                Status::Paused | Status::Waiting => self.queue_if_wanted(Trigger::Pause),
+                Status::Interrupted => self.queue_if_wanted(Trigger::Shutdown),
                 _ => {}
             },
             _ => {}

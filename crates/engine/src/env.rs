@@ -7,7 +7,7 @@ use std::time::Duration;
 use segno_core::agent::Driver;
 use segno_core::cli_agent::{CliAgent, CliAgentKind};
 use segno_core::error::{Diagnose, Diagnosis, Kind};
-use segno_core::journal::{Event, RunStarted};
+use segno_core::journal::{Event, RunPurpose, RunStarted};
 use segno_core::lease::Processes;
 use segno_core::model::Model;
 use segno_core::ports::{Boxed, Clock, Disk, Random};
@@ -67,13 +67,14 @@ impl Env {
     }
 
     /// The event with which a run of this process starts.
-    pub fn run_started(&self) -> Event {
+    pub fn run_started(&self, purpose: RunPurpose) -> Event {
         let owner = self.processes.current();
         let version = self.version.to_owned();
         RunStarted {
             host: owner.host,
             pid: owner.pid,
             version,
+            purpose,
         }
         .into()
     }

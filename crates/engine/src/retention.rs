@@ -51,7 +51,8 @@ impl Diagnose for Error {
 
 /// The checkpoints that retention prunes, and the number of all checkpoints. Per session these are
 /// the ones above the limit, and the ones that are too old. While the session exists, also in the
-/// trash, its newest checkpoint stays, and so do those of its end and of its failures.
+/// trash, its newest checkpoint stays, and so do those of its end and of its failures, which do not
+/// count towards the limit.
 pub async fn outdated(
     env: &Env,
     session: Option<&Summary>,
@@ -86,15 +87,25 @@ fn select_outdated(
     let mut select_outdated = Vec::new();
     for (session, kept) in by_session {
         let needed = existing.contains(&session);
-        let newest_first = kept.into_iter().rev().enumerate();
-        let selected = newest_first.filter(|(place, manifest)| {
+        let is_protected = |manifest: &Manifest| needed && manifest.trigger.is_protected();
+        let newest = kept.last().map(|manifest| manifest.id).filter(|_| needed);
+        let newest_first = kept.into_iter().rev();
+        // Protected checkpoints stay, and do not count.
+        let counted = newest_first.filter(|manifest| !is_protected(manifest));
+        let selected = counted.enumerate().filter(|(place, manifest)| {
             let old = *place >= retention.count || now.since(manifest.at) > retention.age;
-            let stays = needed && (*place == 0 || manifest.trigger.is_protected());
-            old && !stays
+            old && newest != Some(manifest.id)
         });
         select_outdated.extend(selected.map(|(_, manifest)| manifest.clone()));
     }
     select_outdated
+}
+
+/// Prunes what retention no longer keeps of a session. Returns whether that was anything.
+pub async fn enforce(env: &Env, summary: &Summary) -> Result<bool, StoreError> {
+    let (outdated, _) = outdated(env, Some(summary), env.retention).await?;
+    prune(env, &outdated).await?;
+    Ok(!outdated.is_empty())
 }
 
 /// Marks checkpoints as pruned. They can be restored until they are deleted.
@@ -241,6 +252,29 @@ mod tests {
     }
 
     #[test]
+    fn final_and_failed_checkpoints_do_not_count() {
+        let all = [
+            taken(1, 0, Trigger::Manual),
+            taken(1, 1, Trigger::Pause),
+            taken(1, 2, Trigger::Error),
+            taken(1, 3, Trigger::Complete),
+        ];
+        let existing = BTreeSet::from([all[0].session]);
+        let now = Timestamp(1_794_738_089_000 + 4 * HOUR);
+        let selected = |count| -> Vec<CheckpointId> {
+            let retention = Retention {
+                count,
+                ..Retention::default()
+            };
+            let selected = select_outdated(&all, &existing, retention, now);
+            selected.iter().map(|manifest| manifest.id).collect()
+        };
+        assert_eq!(selected(2), []);
+        assert_eq!(selected(1), [all[0].id]);
+        assert_eq!(selected(0), [all[1].id, all[0].id]);
+    }
+
+    #[test]
     fn prune_keeps_newest_final_and_failed_checkpoints() {
         let all = [
             taken(1, 0, Trigger::Error),
@@ -265,6 +299,7 @@ mod tests {
             selected
         };
         assert!(selected(&existing, 10, 100).is_empty());
+        assert!(selected(&existing, 3, 100).is_empty());
         assert_eq!(selected(&existing, 2, 100), [all[1].id]);
         assert_eq!(selected(&existing, 10, 8), [all[1].id]);
         // The newest checkpoint of each session stays, however old it is.

@@ -199,6 +199,12 @@ pub async fn execute(
         Ok(()) => run_pattern(&runner, &workflow).await,
         Err(error) => Err(error),
     };
+    // Before the end is journaled, so that the checkpoint of the pause has the notes.
+    if let (Err(error), Some(reader)) = (&result, reader(&runner, &workflow))
+        && is_worth_reading(error)
+    {
+        extraction::extract(&runner, &reader).await;
+    }
     let ended = journal_end(env, &runner, &stop_token, lease_keeper, result).await;
     let (saved, state) = (
         *runner
@@ -208,19 +214,11 @@ pub async fn execute(
             .unwrap_or_else(PoisonError::into_inner),
         journal.state(),
     );
-    let reader = reader(&runner, &workflow);
-    let observer = Arc::clone(&runner.observer);
     drop((runner, journal));
     let _ = writer.await;
     checkpointer.close(checkpoint_task).await;
     if let Some((tracer, sender)) = tracer {
         tracer.close(env, sender).await;
-    }
-    // Reading must not exceed a budget that is used up.
-    let spent = matches!(ended, Err(Error::Budget { .. }));
-    if let Some(reader) = reader.filter(|_| ended.is_err() && !spent) {
-        // The pause is already durable: the extraction may take its time, fail, or be cancelled.
-        extraction::extract(env, session, &state, &reader, &stop_token, &*observer).await;
     }
     let output = ended?;
     Ok(Outcome {
@@ -242,8 +240,19 @@ fn reader(runner: &Runner, workflow: &Workflow) -> Option<Reader> {
         driver,
         price,
         within: reading.within,
-        workspace: runner.id.workspace.clone(),
     })
+}
+
+/// Whether a run that ends with this error leaves a session that a user may resume, and whose
+/// conversation may be read.
+fn is_worth_reading(error: &Error) -> bool {
+    match error {
+        // Reading must not exceed a budget that is used up.
+        Error::Budget { .. } => false,
+        Error::Stopped { status, .. } => *status == Status::Paused,
+        Error::ContextFull { .. } | Error::Suspended { .. } => true,
+        error => error.kind() == Kind::RunFailed,
+    }
 }
 
 /// Journals the start of the run, together with the notes that were added while no run was active,
@@ -325,6 +334,14 @@ async fn journal_end(
         (Err(_), Some(stop @ Stop::Requested(asked))) if asked.status == Status::Cancelled => {
             Err(runner.stop_error(stop.clone()))
         }
+        // A step that fails ends, too: the pause that waited for its end takes effect.
+        (Err(error), Some(stop @ Stop::Requested(_))) if is_failure(&error) => {
+            let failure = failure(env, &error).message;
+            runner
+                .observer
+                .notice(&format!("{failure}; stopped as requested"));
+            Err(runner.stop_error(stop.clone()))
+        }
         (result, _) => result,
     };
     let (status, error) = match &result {
@@ -361,6 +378,11 @@ async fn journal_end(
         (Err(error), Err(_)) if error.kind() == Kind::Fenced => Err(error.into()),
         (_, result) => result,
     }
+}
+
+/// Whether the work failed, rather than the machine, and nobody had stopped it before.
+fn is_failure(error: &Error) -> bool {
+    error.kind() == Kind::RunFailed && !matches!(error, Error::Stopped { .. })
 }
 
 fn failure(env: &Env, error: &Error) -> Failure {

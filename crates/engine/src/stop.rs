@@ -93,11 +93,17 @@ impl StopToken {
     /// Requests the run to stop. Requests merge: immediate is stronger than at the next boundary,
     /// cancel is stronger than pause, and fencing is stronger than everything.
     pub fn request_stop(&self, stop: Stop) {
-        self.merge(stop);
+        // Whoever repeats a request does not want to wait any longer.
+        self.merge_and_notify(stop, true);
     }
 
-    /// The same; returns whether it changed anything.
+    /// The same for a request that may have been merged before, and is not repeated by anybody.
+    /// Returns whether it changed anything.
     pub(crate) fn merge(&self, stop: Stop) -> bool {
+        self.merge_and_notify(stop, false)
+    }
+
+    fn merge_and_notify(&self, stop: Stop, is_repeated: bool) -> bool {
         let mut is_new = false;
         self.request.send_if_modified(|current| {
             let merged = match current {
@@ -106,8 +112,7 @@ impl StopToken {
             };
             is_new = current.as_ref() != Some(&merged);
             *current = Some(merged);
-            // Tasks that wait for the next request are notified of one that changes nothing, too.
-            true
+            is_new || is_repeated
         });
         is_new
     }

@@ -72,8 +72,9 @@ pub(crate) fn redact_repositories(env: &Env, repositories: &mut [Repository]) {
     for repository in repositories {
         let changes = repository.session_changes.iter_mut();
         let names = changes.flat_map(|since| &mut since.names);
+        let changed = repository.names.lists_mut().into_iter().flatten();
         let branches = [&mut repository.branch, &mut repository.upstream];
-        for name in names.chain(branches.into_iter().flatten()) {
+        for name in names.chain(changed).chain(branches.into_iter().flatten()) {
             *name = env.redactor.redact(name).into_owned();
         }
     }

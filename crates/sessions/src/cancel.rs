@@ -1,7 +1,7 @@
 //! Cancels a session permanently.
 
 use segno_core::error::{Diagnose, Diagnosis, Kind};
-use segno_core::journal::{Event, RunEnded, StopMode, StopRequested};
+use segno_core::journal::{Event, RunEnded, RunPurpose, StopMode, StopRequested};
 use segno_core::session::Status;
 use segno_core::store::{Error as StoreError, InboxMessage, Summary};
 use segno_engine::journal::Writer;
@@ -93,7 +93,7 @@ async fn end(
     if state.status.is_final() {
         return Err(SessionEnded::new(summary, state.status).into());
     }
-    let mut events: Vec<Event> = vec![env.run_started()];
+    let mut events: Vec<Event> = vec![env.run_started(RunPurpose::Bookkeeping)];
     events.extend(steps::unknown_step_events(&state));
     events.push(stop_request(mode, by).into());
     events.push(

@@ -1,6 +1,9 @@
 //! Verifies, restores and compares checkpoints.
 
+mod calls;
+mod content;
 pub mod notes_diff;
+mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,6 +21,8 @@ use segno_engine::{Env, history, lease};
 
 use crate::relocate;
 
+pub use calls::Calls;
+pub use content::{Content, Overview, overviews};
 pub use segno_engine::checkpoint::{
     NewCheckpoint, create, create_before_expiry, environment, file_counts, find, list, new_id,
     put_manifest, rules_of, size_hints,

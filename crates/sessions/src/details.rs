@@ -8,6 +8,9 @@ mod reverse;
 
 use std::str::FromStr;
 
+use segno_core::checkpoint::Manifest;
+use segno_core::handoff::Handoff;
+use segno_core::id::SessionId;
 use segno_core::journal::Seq;
 use segno_core::note::Note;
 use segno_core::session::Status;
@@ -15,6 +18,7 @@ use segno_core::store::Summary;
 use segno_engine::{Env, history, workspace};
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Content;
 use crate::notes;
 
 pub use item::{Git, Item, Message, NoteItem, Step};
@@ -143,18 +147,83 @@ pub async fn read(
     cursor: Option<Cursor>,
     limit: usize,
 ) -> Result<Page, history::Error> {
-    let budget = PageBudget::new(limit);
+    let end = env.store.summary(summary.id).await?.head.seq;
     let handoff = match category {
-        Category::Steps => {
-            return Ok(reverse::page(env, summary, cursor, budget, item::steps).await?);
-        }
-        Category::Conversation => {
-            return Ok(reverse::page(env, summary, cursor, budget, item::messages).await?);
-        }
         Category::GitChanges => return git_changes(env, summary).await,
+        Category::Steps | Category::Conversation => Handoff::default(),
         _ => notes::merged(env, summary).await?,
     };
-    let all: Vec<Item> = match category {
+    let known = Known {
+        session: summary.id,
+        end,
+        handoff,
+    };
+    known.page(env, category, cursor, limit).await
+}
+
+/// Like [`read`], as it was at a checkpoint; `None` if its journal is not here.
+pub async fn read_at(
+    env: &Env,
+    manifest: &Manifest,
+    category: Category,
+    cursor: Option<Cursor>,
+    limit: usize,
+) -> Result<Option<Page>, history::Error> {
+    if category == Category::GitChanges {
+        return Ok(Some(Page {
+            items: item::git_at(manifest),
+            next: None,
+        }));
+    }
+    let Some(content) = Content::of(env, manifest).await? else {
+        return Ok(None);
+    };
+    let known = Known {
+        session: manifest.session,
+        end: manifest.journal.seq,
+        handoff: content.handoff,
+    };
+    known.page(env, category, cursor, limit).await.map(Some)
+}
+
+/// What is known of a session up to an event.
+struct Known {
+    session: SessionId,
+    end: Seq,
+    handoff: Handoff,
+}
+
+impl Known {
+    async fn page(
+        self,
+        env: &Env,
+        category: Category,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page, history::Error> {
+        let budget = PageBudget::new(limit);
+        let make = match category {
+            Category::Steps => item::steps,
+            Category::Conversation => item::messages,
+            _ => {
+                return Ok(page_of_notes(
+                    notes_of(&self.handoff, category),
+                    cursor,
+                    budget,
+                ));
+            }
+        };
+        let range = reverse::Range {
+            session: self.session,
+            end: self.end,
+        };
+        Ok(reverse::page(env, range, cursor, budget, make).await?)
+    }
+}
+
+/// The notes of a category, oldest first.
+fn notes_of(handoff: &Handoff, category: Category) -> Vec<Item> {
+    match category {
         Category::Decisions => item::note_items(&handoff.decisions, Note::Decision),
         Category::Errors => item::note_items(&handoff.errors, Note::Error),
         Category::Feedback => item::note_items(&handoff.feedback, Note::Feedback),
@@ -173,8 +242,7 @@ pub async fn read(
                 .collect()
         }
         Category::GitChanges | Category::Steps | Category::Conversation => Vec::new(),
-    };
-    Ok(page_of_notes(all, cursor, budget))
+    }
 }
 
 /// Pages the notes, which are few: their cursor counts from the oldest.

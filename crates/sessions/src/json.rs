@@ -2,6 +2,9 @@
 //! `docs/formats/json.md` describes them. Adding a field is allowed; changing or removing one needs
 //! a new `v`.
 
+mod checkpoint;
+mod work;
+
 use segno_core::handoff::{Handoff, NoteContent, NoteList};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Suspension, Text};
@@ -15,7 +18,10 @@ use serde_json::{Map, Value, json};
 
 use crate::fork::ForkPlan;
 use crate::resume::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
-use crate::{ListedSession, SessionDetails, StepStatus};
+use crate::{ListedSession, ListedState, SessionDetails, StepStatus};
+
+pub use checkpoint::{Section, checkpoint, checkpoint_overview, checkpoint_sections};
+pub use work::work_plan;
 
 /// The version of all formats in this module.
 const V: u32 = 1;
@@ -90,6 +96,7 @@ pub fn result(outcome: &Outcome) -> Value {
     line.extend(fields(json!({
         "session": outcome.session,
         "name": outcome.name,
+        "session_number": outcome.state.session_number,
         "run": outcome.run,
         "status": outcome.state.status,
         "output": outcome.output,
@@ -109,6 +116,7 @@ pub fn exchange(outcome: &Outcome, used: &Usage) -> Value {
     line.extend(fields(json!({
         "session": outcome.session,
         "name": outcome.name,
+        "session_number": state.session_number,
         "run": outcome.run,
         "status": state.status,
         "message": state.chat.as_ref().map(|chat| chat.next_number.saturating_sub(1)),
@@ -137,9 +145,10 @@ pub fn chat(state: &State) -> Value {
     })))
 }
 
-/// A session in a list, and the rate limit that it waits for.
-pub fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspension)>) -> Value {
+/// A session in a list; `state` is absent if its journal is unreadable.
+pub fn session_line(listed: &ListedSession, state: Option<&ListedState>) -> Value {
     let summary = &listed.summary;
+    let waits = state.and_then(|state| state.suspended.as_ref());
     json!({
         "v": V,
         "kind": "session",
@@ -150,6 +159,7 @@ pub fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspension)>)
         "workspace": summary.workspace,
         "created_at": summary.created_at.to_string(),
         "updated_at": summary.updated_at.to_string(),
+        "session_number": state.map(|state| state.session_number),
         "run": summary.run,
         "events": summary.head.seq,
         "spec_digest": summary.spec_digest,
@@ -190,9 +200,8 @@ pub fn note_counts(handoff: &Handoff) -> Value {
 /// All details of a session, at `now`.
 pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
     let state = &shown.state;
-    let waits = state.suspended(now);
-    let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
-    let mut line = fields(session_line(&shown.listed, waits));
+    let listed = ListedState::of(state, now);
+    let mut line = fields(session_line(&shown.listed, Some(&listed)));
     let created = state.created.as_ref();
     line.extend(fields(json!({
         "forked_from": state.forked.as_ref().map(|forked| json!({

@@ -15,12 +15,14 @@ pub mod doctor;
 pub mod fork;
 pub mod import;
 pub mod json;
+pub mod last_run;
 pub mod listing;
 mod messages;
 mod naming;
 pub mod next_run;
 pub mod notes;
 pub mod pause;
+pub mod progress;
 pub mod recover;
 pub mod relocate;
 pub mod remote;
@@ -34,6 +36,7 @@ pub mod trash;
 pub mod work;
 
 pub use listing::{
-    ListedSession, find, find_newest_in, in_folder, list, newest_in, outdated, suspensions,
+    ListedSession, ListedState, find, find_newest_in, in_folder, list, listed_states, newest_in,
+    outdated,
 };
 pub use show::{SessionDetails, StepDetails, StepStatus, show};

@@ -10,14 +10,14 @@ mod error;
 
 use std::path::Path;
 
-use segno_core::journal::{Event, InFlight, OnChange};
+use segno_core::journal::{Event, InFlight, OnChange, RunPurpose};
 use segno_core::resume::Strategy;
 use segno_core::session::Kind;
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{AttemptStatus, OpenStep, State};
 use segno_core::step;
 use segno_core::store::Summary;
-use segno_core::time::format_duration;
+use segno_core::time::Timestamp;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::drift::{self, OnDrift};
 use segno_engine::resume::{Overrides, Replacement};
@@ -27,6 +27,8 @@ use segno_engine::{AgentDriver, Env, Observer, patterns, workspace};
 use segno_spec as spec;
 use segno_spec::{Agent, Provider, Workflow};
 
+use crate::last_run::LastRun;
+use crate::progress::Progress;
 use crate::spec_edit::Consent;
 use chosen_spec::{ChosenSpec, choose_spec, start_reading_spec};
 
@@ -175,12 +177,6 @@ pub(crate) async fn prepare(
         status = drift::to_event(&state, &now);
     }
     check_overrides_apply(summary, &state, &agents, &options)?;
-    if let Some(stopped) = &state.stopped
-        && let Some(reason) = &stopped.reason
-    {
-        let age = format_duration(env.clock.now().since(stopped.at));
-        observer.notice(&format!("stopped {age} ago: {reason}"));
-    }
     let agent = match &options.agent {
         Some(name) => Some(resolve_replacement(&env, &spec.workflow, spec_path, name)?),
         None => None,
@@ -198,7 +194,15 @@ pub(crate) async fn prepare(
         Some(OnLimit::Pause) => spec::OnLimit::Pause,
         Some(OnLimit::RetryNow) | None => rate_limits.on_limit,
     };
-    let mut opening: Vec<Event> = vec![env.run_started()];
+    if state.chat.is_none() {
+        let progress = Progress::at(&env, session, &spec.workflow, &state, &finished).await?;
+        observer.notice(&describe_resume(&state, &progress, env.clock.now()));
+    } else if let Some(last) = LastRun::of(&state)
+        && last.reason.is_some()
+    {
+        observer.notice(&last.describe(env.clock.now()));
+    }
+    let mut opening: Vec<Event> = vec![env.run_started(RunPurpose::Work)];
     opening.extend(steps::unknown_step_events(&state));
     opening.extend(status);
     if let Some(edited) = spec.edited {
@@ -271,6 +275,20 @@ fn end_orphans(env: &Env, summary: &Summary, observer: &dyn Observer) -> Result<
         ));
     }
     Ok(())
+}
+
+/// What a user is told before the session continues: how its last run ended, and how far it is.
+fn describe_resume(state: &State, progress: &Progress, now: Timestamp) -> String {
+    let before = match (LastRun::of(state), &state.forked) {
+        (Some(last), _) => last.describe(now),
+        (None, Some(forked)) => format!("forked from {}", forked.name),
+        (None, None) => "never started".to_owned(),
+    };
+    format!(
+        "{before}; {}; this is session number {}",
+        progress.describe(),
+        state.session_number + 1
+    )
 }
 
 /// Refuses overrides that would have no effect.

@@ -103,7 +103,7 @@ fn task(task: &work::Task) -> Task {
 }
 
 /// Adds the reviews of a plan's tasks to the feedback.
-fn add_reviews(handoff: &mut Handoff, plan: &work::Plan, state: &State) {
+pub(crate) fn add_reviews(handoff: &mut Handoff, plan: &work::Plan, state: &State) {
     for review in plan.tasks.iter().flat_map(|task| &task.reviews) {
         let feedback = Note::Feedback(Feedback {
             persona: review.by.clone(),
@@ -129,7 +129,7 @@ impl ContextSource {
     pub fn compile(&self) -> ResumeContext {
         let known = ContextInput {
             name: self.summary.name.as_str(),
-            runs: self.state.runs,
+            session_number: self.state.session_number,
             issue: self.issue.as_deref(),
             tasks: &self.tasks,
             done: self.done,

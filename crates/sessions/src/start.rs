@@ -11,7 +11,7 @@ use std::sync::Arc;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Event, JournalEvent, Run, SessionCreated};
+use segno_core::journal::{Event, JournalEvent, Run, RunPurpose, SessionCreated};
 use segno_core::session::{Kind, Status};
 use segno_core::state::State;
 use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession};
@@ -20,8 +20,8 @@ use segno_engine::steps::{Agents, PrepareError};
 use segno_engine::workspace::{NotUtf8, path_text};
 use segno_engine::{Env, Observer, Outcome, StopToken, artifact_files, history, journal};
 use segno_spec as spec;
-use segno_spec::Workflow;
 use segno_spec::template::Templates;
+use segno_spec::{Pattern, Workflow};
 
 use crate::naming;
 
@@ -203,7 +203,7 @@ pub(crate) async fn start_parsed(
         variables,
         out: path_text(&request.out)?,
         force: request.force,
-        commit: None,
+        commit: worktree_commit(&workflow),
     };
     let naming = match request.name {
         Some(_) => Naming::Given,
@@ -213,6 +213,14 @@ pub(crate) async fn start_parsed(
     let (name, state) = creating.await?;
     let run_start = RunStart::first(session, name, workflow, agents, state);
     Ok(Box::pin(run::execute(env, run_start, observer, stop_token)).await?)
+}
+
+/// The commit that a session's worktree starts at: its first step creates the worktree.
+fn worktree_commit(workflow: &Workflow) -> Option<String> {
+    match &workflow.pattern {
+        Pattern::Plan(plan) => Some(plan.worktree.as_ref()?.commit.clone()),
+        _ => None,
+    }
 }
 
 /// The variables, with values redacted that look like secrets: they are journaled, and a later run
@@ -265,9 +273,10 @@ pub async fn create(
 ) -> Result<(Name, State), history::Error> {
     let workspace = PathBuf::from(&created.workspace);
     let created = SessionCreated {
-        commit: match &env.snapshots {
-            Some(snapshots) => snapshots.head_commit(workspace).await,
-            None => None,
+        commit: match (&created.commit, &env.snapshots) {
+            (Some(commit), _) => Some(commit.clone()),
+            (None, Some(snapshots)) => snapshots.head_commit(workspace).await,
+            (None, None) => None,
         },
         ..created
     };
@@ -278,7 +287,7 @@ pub async fn create(
             name: name.clone(),
             ..created.clone()
         };
-        let begun = [first.into(), env.run_started()];
+        let begun = [first.into(), env.run_started(RunPurpose::Work)];
         let events = begun.into_iter().chain(opening.iter().cloned());
         let mut state = State::empty(session);
         let (expected, mut records, mut entries) = (state.head, Vec::new(), Vec::new());

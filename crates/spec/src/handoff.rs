@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::agents::Agent;
 use super::cursor::Cursor;
 use super::fields::{Fields, Keys};
-use super::provider::Provider;
 
 const KEYS: Keys = Keys {
     required: &[],
@@ -64,16 +63,9 @@ impl HandoffReader {
     fn read(fields: &Fields<'_>, agents: &BTreeMap<String, Agent>) -> Self {
         let reader = fields.read("reader", |cursor| {
             let name = cursor.text();
-            match agents.get(&name).map(|agent| &agent.provider) {
-                None => {
-                    let message = format!("unknown agent `{name}`");
-                    cursor.unknown(message, &name, agents.keys().map(String::as_str));
-                }
-                // Such an agent would change files while no run holds the session.
-                Some(Provider::Acp { .. } | Provider::Program { .. }) => cursor.unsupported(format!(
-                    "agent `{name}` is a CLI agent; the reader must be a model, `command` or `scripted`"
-                )),
-                Some(_) => {}
+            if !agents.contains_key(&name) {
+                let message = format!("unknown agent `{name}`");
+                cursor.unknown(message, &name, agents.keys().map(String::as_str));
             }
             name
         });

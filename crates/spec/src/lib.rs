@@ -22,6 +22,7 @@ mod context;
 mod cursor;
 mod environment;
 mod fields;
+mod file_changes;
 mod handoff;
 mod inputs;
 mod node;

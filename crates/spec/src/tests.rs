@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use segno_core::checkpoint::Trigger;
 use segno_core::error::Diagnose;
 use segno_core::journal::InFlight;
 use segno_core::retry::Backoff;
@@ -147,12 +148,60 @@ fn ids_of_steps_are_unique_names_and_no_numbers() {
     assert!(!problems.contains("duplicate"), "{problems}");
 }
 
+/// A spec of one agent with this provider, these further keys of the agent, and further blocks.
+fn one_agent(provider: &str, agent: &str, more: &str) -> Workflow {
+    let spec = format!(
+        "version: 0\nname: demo\nruntime: {{provider: {provider}}}\nagents: {{a: {{prompt: x{agent}}}}}\npattern: {{type: chain, config: {{steps: [{{agent: a}}]}}}}\n{more}"
+    );
+    parse(&spec).unwrap_or_else(|problems| panic!("{spec}\n{problems}"))
+}
+
+const PROGRAMS: [&str; 4] = [
+    "codex",
+    "claude-code",
+    "acp, command: [x]",
+    "command, command: [x]",
+];
+
+const API: &str = "openai, model_id: m";
+
 #[test]
-fn cli_agent_as_handoff_reader_is_rejected() {
-    let spec = changed("briefly.}", "briefly., provider: codex}");
-    let spec = format!("{spec}continuity: {{handoff: {{reader: a}}}}\n");
-    let problems = problems_of(&spec);
-    assert!(problems.contains("agent `a` is a CLI agent"), "{problems}");
+fn any_agent_can_be_the_handoff_reader() {
+    for provider in PROGRAMS.into_iter().chain([API, "scripted, script: x"]) {
+        let workflow = one_agent(provider, "", "continuity: {handoff: {reader: a}}\n");
+        assert_eq!(workflow.handoff.reader.unwrap().reader, "a", "{provider}");
+    }
+}
+
+#[test]
+fn end_and_failures_are_checkpoints_if_agents_may_change_files() {
+    let triggers = |provider: &str, agent: &str, more: &str| -> Vec<Trigger> {
+        let tools = "tools: {python: [file_read, file_write, grep, python_exec]}\n";
+        let workflow = one_agent(provider, agent, &format!("{tools}{more}"));
+        workflow.checkpoints.on.into_iter().collect()
+    };
+    let default = [Trigger::Complete, Trigger::Error];
+    for provider in PROGRAMS {
+        assert_eq!(triggers(provider, "", ""), default, "{provider}");
+        let named = "continuity: {checkpoint: {on: [pause]}}\n";
+        assert_eq!(triggers(provider, "", named), [Trigger::Pause]);
+        let none = "continuity: {checkpoint: {on: []}}\n";
+        assert_eq!(triggers(provider, "", none), []);
+        let other = "continuity: {checkpoint: {every_s: 60}}\n";
+        assert_eq!(triggers(provider, "", other), default);
+    }
+    for (tools, expected) in [
+        (", tools: [file_read, file_write]", &default[..]),
+        (", tools: [python_exec]", &default),
+        (", tools: [file_read, grep]", &[]),
+        (
+            ", tools: [file_write], permissions: {file_write: deny}",
+            &[],
+        ),
+    ] {
+        assert_eq!(triggers(API, tools, ""), expected, "{tools}");
+    }
+    assert_eq!(triggers("scripted, script: x", "", ""), []);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::context::{self, ContextPolicy};
 use super::cursor::{Cursor, ParseState};
 use super::environment::{self, Environment};
 use super::fields::Keys;
+use super::file_changes::may_change_files;
 use super::handoff::Handoff;
 use super::inputs::{self, Inputs};
 use super::node;
@@ -138,16 +139,23 @@ pub struct Workflow {
 /// When checkpoints are created without a request, and which files they contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checkpoints {
+    /// As the spec says; otherwise the end and failures, if agents may change files.
     pub on: BTreeSet<Trigger>,
     pub every: Option<Duration>,
     /// Which files every checkpoint contains, also one that a user requests.
     pub rules: Rules,
 }
 
+/// The triggers of a workflow whose agents may change files, if its spec names none.
+const DEFAULT_TRIGGERS: [Trigger; 2] = [Trigger::Complete, Trigger::Error];
+
 impl Checkpoints {
-    fn read(cursor: &Cursor<'_>) -> Self {
+    /// Reads the block; and whether it names the triggers.
+    fn read(cursor: &Cursor<'_>) -> (Self, bool) {
         let fields = cursor.fields(&CHECKPOINT_KEYS);
-        let on = fields.read("on", |cursor| cursor.list(0));
+        let on = fields.get("on");
+        let names_triggers = on.is_some();
+        let on = on.map(|cursor| cursor.list(0)).unwrap_or_default();
         let trigger = |cursor: &Cursor<'_>| {
             cursor.choice(&[
                 ("complete", Trigger::Complete),
@@ -162,7 +170,7 @@ impl Checkpoints {
                 ("expiry", Trigger::Expiry),
             ])
         };
-        Self {
+        let checkpoints = Self {
             on: on.iter().map(trigger).collect(),
             every: fields
                 .get("every_s")
@@ -171,7 +179,8 @@ impl Checkpoints {
                 include: fields.read("include", |cursor| patterns(&cursor)),
                 exclude: fields.read("exclude", |cursor| patterns(&cursor)),
             },
-        }
+        };
+        (checkpoints, names_triggers)
     }
 }
 
@@ -234,14 +243,20 @@ pub fn load(text: &str, files: FileReader<'_>) -> Result<(String, Workflow), Pro
             String::new()
         }
     };
-    let workflow = read(&state, &Cursor::root(&state, &root));
+    let (mut workflow, names_triggers) = read(&state, &Cursor::root(&state, &root));
     match Problems::of(state.problems.take()) {
-        None => Ok((self_contained, workflow)),
+        None => {
+            if !names_triggers && may_change_files(&workflow) {
+                workflow.checkpoints.on = BTreeSet::from(DEFAULT_TRIGGERS);
+            }
+            Ok((self_contained, workflow))
+        }
         Some(problems) => Err(problems),
     }
 }
 
-fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
+/// The workflow, and whether its spec names triggers of checkpoints.
+fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> (Workflow, bool) {
     let fields = cursor.fields(&KEYS);
     // The blocks below are checked against `tools` and `security`, so these are read first.
     let tools = fields.read("tools", |cursor| tools::read(&cursor));
@@ -297,7 +312,10 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
         continuity("context_full_percent").as_ref(),
     );
     let handoff = continuity("handoff").map(|cursor| Handoff::read(&cursor, &agents));
-    Workflow {
+    let (checkpoints, names_triggers) = continuity("checkpoint")
+        .map(|cursor| Checkpoints::read(&cursor))
+        .unwrap_or_default();
+    let workflow = Workflow {
         name: fields.read("name", |cursor| name(&cursor)),
         description: fields.get("description").map(|cursor| cursor.text()),
         tags: fields.read("tags", |cursor| tags(&cursor)),
@@ -322,9 +340,7 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
             .unwrap_or_default(),
         handoff: handoff.unwrap_or_default(),
         context_limits,
-        checkpoints: continuity("checkpoint")
-            .map(|cursor| Checkpoints::read(&cursor))
-            .unwrap_or_default(),
+        checkpoints,
         context_full: continuity("context_full").map_or(ContextFull::Handoff, |cursor| {
             cursor.choice(&[
                 ("handoff", ContextFull::Handoff),
@@ -343,7 +359,8 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> Workflow {
                 Duration::from_secs(cursor.integer(0..=YEAR_S).into())
             }),
         },
-    }
+    };
+    (workflow, names_triggers)
 }
 
 /// Reads the percentages of a context window from which Segno warns and acts.

@@ -7,7 +7,7 @@ use segno_core::checkpoint::{self, Files, Manifest, Position, Trigger};
 use segno_core::digest::Digest;
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{
-    Event, Head, Record, Run, RunEnded, RunStarted, Seq, SessionCreated, SessionMoved,
+    Event, Head, Record, Run, RunEnded, RunPurpose, RunStarted, Seq, SessionCreated, SessionMoved,
     StepFinished, StepStarted, Text,
 };
 use segno_core::lease::Owner;
@@ -76,6 +76,7 @@ impl JournalBuilder {
             host: "here".into(),
             pid: 7,
             version: "0".into(),
+            purpose: RunPurpose::Work,
         };
         NewSession {
             id: self.session,

@@ -116,6 +116,7 @@ impl Acp {
     ) -> Result<Answer, Error> {
         connection.initialize().await?;
         let service = self.service.iter();
+        let service = service.filter(|_| request.access != AccessMode::InputOnly);
         connection.set_mcp_servers(service.map(|service| service.acp(&request)).collect());
         let (id, before) = match way {
             ConversationMode::Start { .. } => {

@@ -67,8 +67,17 @@ impl ClaudeCode {
             Permissions::All => "bypassPermissions",
         };
         argv.push(format!("--permission-mode={mode}"));
-        if request.access == AccessMode::ReadOnly {
-            argv.push(format!("--disallowedTools={EDIT_TOOLS}"));
+        match request.access {
+            AccessMode::ReadWrite => {}
+            AccessMode::ReadOnly => argv.push(format!("--disallowedTools={EDIT_TOOLS}")),
+            AccessMode::InputOnly => {
+                let flags = [
+                    "--tools=",
+                    "--strict-mcp-config",
+                    "--no-session-persistence",
+                ];
+                argv.extend(flags.map(str::to_owned));
+            }
         }
         argv.extend(
             self.setup
@@ -76,9 +85,11 @@ impl ClaudeCode {
                 .iter()
                 .map(|model| format!("--model={model}")),
         );
-        let service = self.setup.service.as_ref();
+        let has_tools = request.access != AccessMode::InputOnly;
+        let service = self.setup.service.as_ref().filter(|_| has_tools);
         argv.extend(service.map(|service| service.claude(request)));
-        let mut allow = self.setup.allowed_tools.clone();
+        let allowed = self.setup.allowed_tools.iter().filter(|_| has_tools);
+        let mut allow: Vec<String> = allowed.cloned().collect();
         allow.extend(service.map(SegnoMcpServer::allowed));
         if !allow.is_empty() {
             argv.push(format!("--allowedTools={}", allow.join(",")));

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 
-use segno_core::agent::{Answer, Error, Listener, Request};
+use segno_core::agent::{AccessMode, Answer, Error, Listener, Request};
 use segno_core::cli_agent::{
     CliAgent, CliAgentKind, ConversationMode, Examination, Holder, TranscriptFiles, TranscriptState,
 };
@@ -60,8 +60,12 @@ impl Codex {
                 .iter()
                 .map(|model| format!("--model={model}")),
         );
-        let service = self.setup.service.iter();
-        argv.extend(service.flat_map(|service| service.codex(request)));
+        if request.access == AccessMode::InputOnly {
+            argv.push("--ephemeral".to_owned());
+        } else {
+            let service = self.setup.service.iter();
+            argv.extend(service.flat_map(|service| service.codex(request)));
+        }
         if let ConversationMode::Resume { id } = way {
             argv.extend(["resume".to_owned(), id.to_owned()]);
         }

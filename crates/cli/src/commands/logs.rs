@@ -42,6 +42,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         None => newest(&env).await?,
     };
     let mut head = Head::genesis(summary.id);
+    let mut session_number = 0;
     loop {
         // Read the status before the journal: events that a run appends while it ends are then
         // still printed.
@@ -50,7 +51,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         let stopped = lease::effective_status(&env, &now, &lease) != Status::Running;
         let mut closed = false;
         head = history::read_events(&env, summary.id, head, |entry| {
-            closed |= !try_stdout_line(&line(args, summary.id, &entry));
+            if let Event::RunStarted(event) = &entry.event {
+                session_number += u64::from(event.purpose.is_work());
+            }
+            closed |= !try_stdout_line(&line(args, summary.id, &entry, session_number));
             Ok(())
         })
         .await?;
@@ -66,11 +70,17 @@ async fn newest(env: &Env) -> Result<Summary, Failure> {
     Ok(sessions::find_newest_in(env, &here).await?)
 }
 
-fn line(args: &Args, session: SessionId, entry: &JournalEvent) -> String {
+fn line(args: &Args, session: SessionId, entry: &JournalEvent, session_number: u64) -> String {
     if args.json {
         return escape_json(&json::entry(session, entry).to_string());
     }
-    let what = progress::describe(entry);
+    let what = match &entry.event {
+        Event::RunStarted(event) if event.purpose.is_work() => format!(
+            "session number {session_number} on {} (process {})",
+            event.host, event.pid
+        ),
+        _ => progress::describe(entry),
+    };
     let mut line = format!("{} {:>5}  {}", entry.at, entry.seq, text::sanitize(&what));
     if args.full {
         let context = match &entry.event {

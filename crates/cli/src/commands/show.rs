@@ -95,10 +95,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         field("chat", &exchanges(chat));
     }
     field("created", &summary.created_at.to_string());
-    field(
-        "updated",
-        &format!("{}, in run {}", summary.updated_at, summary.run),
-    );
+    field("updated", &summary.updated_at.to_string());
+    field("number", &text::number(state.session_number));
     let agents = state
         .usage_by_agent
         .iter()

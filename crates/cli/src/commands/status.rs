@@ -1,20 +1,29 @@
 //! `segno status`: shows sessions that are not finished.
 
+use std::collections::HashMap;
+use std::fmt::Write;
 use std::process::ExitCode;
 
+use segno_core::checkpoint::Manifest;
+use segno_core::id::CheckpointId;
 use segno_core::session::Status;
-use segno_core::store::Filter;
-use segno_engine::history;
+use segno_core::store::{Filter, Summary};
+use segno_core::time::{Timestamp, format_duration};
+use segno_engine::{Env, history};
 use segno_sessions as sessions;
+use segno_sessions::checkpoint::{self, Overview};
 use segno_sessions::json as shapes;
-use segno_sessions::{ListedSession, work};
-use serde_json::json;
+use segno_sessions::{ListedSession, ListedState, work};
+use serde_json::{Value, json};
 
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::output::{
     columns, json_line, progress, stdout_line, table, text, timestamp, work as plans,
 };
+
+/// How many checkpoints are listed.
+const NEWEST_CHECKPOINTS: usize = 5;
 
 /// Show running and resumable sessions, or the progress of a plan.
 #[derive(Debug, clap::Args)]
@@ -29,11 +38,12 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let mut plan = None;
+    let (mut plan, mut checkpoints) = (None, Checkpoints::default());
     let (listed, unlisted) = match &args.session {
         Some(reference) => {
             let summary = sessions::find(&env, reference).await?;
             plan = work::plan(&env, &summary).await?;
+            checkpoints = Checkpoints::newest(&env, &summary).await?;
             (vec![ListedSession::of(&env, summary).await?], Vec::new())
         }
         None => sessions::list(&env, Filter::open()).await?,
@@ -54,9 +64,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         };
         waiting += u64::from(listed.status.is_resumable() && listed.status != Status::Running);
         if args.json {
-            let waits = state.suspended(now);
-            let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
-            let mut line = shapes::session_line(listed, waits);
+            let mut line = shapes::session_line(listed, Some(&ListedState::of(&state, now)));
             line["steps_finished"] = state.finished.into();
             line["usage"] = shapes::usage(&state.usage);
             line["chat"] = shapes::chat(&state);
@@ -68,12 +76,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 })
                 .collect();
             if let Some(plan) = &plan {
-                line["plan"] = plans::shape(plan);
+                line["plan"] = shapes::work_plan(plan);
+            }
+            if args.session.is_some() {
+                line["checkpoints"] = checkpoints.json();
             }
             json_line(&line);
             continue;
         }
-        let age = segno_core::time::format_duration(now.since(listed.summary.updated_at));
+        let age = format_duration(now.since(listed.summary.updated_at));
         let at = if let Some((path, suspension)) = state.suspended(now) {
             format!("{path} {}", timestamp::suspended(&suspension))
         } else {
@@ -114,6 +125,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         rows.push(vec![
             listed.summary.name.to_string(),
             listed.status.to_string(),
+            text::number(state.session_number),
             match &state.chat {
                 Some(chat) => text::count(chat.messages, "message"),
                 None => text::count(state.finished, "step"),
@@ -139,7 +151,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         stdout_line("no running or resumable sessions");
     } else {
         for line in table::table(
-            &["NAME", "STATUS", "DONE", "USED", "LAST EVENT", "NOW"],
+            &[
+                "NAME",
+                "STATUS",
+                "SESSION NO",
+                "DONE",
+                "USED",
+                "LAST EVENT",
+                "NOW",
+            ],
             &rows,
             columns(),
         ) {
@@ -149,6 +169,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     for line in plan.iter().flat_map(plans::lines) {
         stdout_line(&text::sanitize(&line));
     }
+    for line in checkpoints.lines(now) {
+        stdout_line(&text::sanitize(&line));
+    }
     if waiting > 0 {
         stdout_line(&format!(
             "{} can be resumed: `segno resume NAME`",
@@ -156,4 +179,45 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The newest checkpoints of a session, newest first, and how far it was at each.
+#[derive(Default)]
+struct Checkpoints {
+    manifests: Vec<Manifest>,
+    overviews: HashMap<CheckpointId, Overview>,
+}
+
+impl Checkpoints {
+    async fn newest(env: &Env, summary: &Summary) -> Result<Self, Failure> {
+        let (mut manifests, _) = checkpoint::list(env, Some(summary)).await?;
+        manifests.reverse();
+        manifests.truncate(NEWEST_CHECKPOINTS);
+        let overviews = checkpoint::overviews(env, &manifests).await;
+        Ok(Self {
+            manifests,
+            overviews,
+        })
+    }
+
+    fn json(&self) -> Value {
+        let shape = |manifest: &Manifest| {
+            shapes::checkpoint_overview(manifest, self.overviews.get(&manifest.id))
+        };
+        self.manifests.iter().map(shape).collect()
+    }
+
+    fn lines(&self, now: Timestamp) -> Vec<String> {
+        let line = |manifest: &Manifest| {
+            let age = format_duration(now.since(manifest.at));
+            let mut line = format!("checkpoint {} {age} ago, {}", manifest.id, manifest.trigger);
+            if let Some(overview) = self.overviews.get(&manifest.id) {
+                let number = overview.session_number;
+                let done = overview.progress.describe();
+                let _ = write!(line, ", session number {number}: {done}");
+            }
+            line
+        };
+        self.manifests.iter().map(line).collect()
+    }
 }

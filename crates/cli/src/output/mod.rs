@@ -1,6 +1,7 @@
 //! Output for users and programs. Data goes to stdout, everything else to stderr.
 
 pub(crate) mod agent_messages;
+pub(crate) mod checkpoint_content;
 pub(crate) mod note;
 pub(crate) mod progress;
 pub(crate) mod progress_line;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use segno_core::id::{CheckpointId, SessionId};
-use segno_core::journal::{Event, JournalEvent, LimitNeared, StopMode, Suspension};
+use segno_core::journal::{Event, JournalEvent, LimitNeared, RunPurpose, StopMode, Suspension};
 use segno_core::ports::Clock;
 use segno_core::resume::Strategy;
 use segno_core::state::Stopped;
@@ -172,8 +172,8 @@ impl Observer for Progress {
             Event::RunEnded(_)
             | Event::StopRequested(_)
             | Event::ArtifactWritten(_)
+            | Event::RunStarted(_)
             | Event::SpecChanged(_) => None,
-            Event::RunStarted(_) if entry.run.0 == 1 => None,
             _ => Some(describe(entry)),
         };
         if let Some(line) = line {
@@ -239,10 +239,12 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             };
             format!("the spec was edited; it changes {what}")
         }
-        Event::RunStarted(event) => format!(
-            "run {} on {} (process {})",
-            entry.run, event.host, event.pid
-        ),
+        Event::RunStarted(event) => match event.purpose {
+            RunPurpose::Work => format!("started on {} (process {})", event.host, event.pid),
+            RunPurpose::Bookkeeping => {
+                format!("recorded by process {} on {}", event.pid, event.host)
+            }
+        },
         Event::StepStarted(event) => {
             let attempt = match event.attempt {
                 1 => String::new(),
@@ -351,7 +353,7 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
                 said.join("; ")
             )
         }
-        Event::RunLost(event) => format!("run {} crashed", event.lost),
+        Event::RunLost(_) => "the run crashed".to_owned(),
         Event::ResumeContextEdited(event) => format!("  ✎ {} edits the resume context", event.by),
         Event::NoteWithdrawn(event) => {
             let note = format!("  ✎ {} withdraws {}", event.by, event.note);

@@ -1,8 +1,6 @@
-//! Renders the plan of a session, for users and programs.
+//! Renders the plan of a session.
 
-use segno_sessions::json;
-use segno_sessions::work::{Plan, Review, Status, Task};
-use serde_json::{Value, json};
+use segno_sessions::work::{Plan, Status, Task};
 
 use super::text;
 
@@ -46,42 +44,4 @@ fn note(task: &Task) -> String {
         (status, _) => status.as_str(),
     };
     format!(" [{word}]")
-}
-
-/// Renders the plan as JSON.
-pub(crate) fn shape(plan: &Plan) -> Value {
-    let task = |task: &Task| {
-        json!({
-            "id": task.id,
-            "title": task.title,
-            "description": task.description,
-            "status": task.status.as_str(),
-            "depends_on": task.depends_on,
-            "commit": task.commit,
-            "reviews": task.reviews.iter().map(review).collect::<Vec<_>>(),
-            "usage": json::usage(&task.usage),
-        })
-    };
-    json!({
-        "issue": plan.issue,
-        "branch": plan.branch,
-        "start": plan.start,
-        "final": plan.is_final,
-        "tasks": plan.tasks.iter().map(task).collect::<Vec<_>>(),
-        "current": plan.current,
-        "next": plan.next,
-        "done": plan.done,
-        "remaining": plan.remaining,
-    })
-}
-
-fn review(review: &Review) -> Value {
-    json!({
-        "round": review.round,
-        "by": review.by,
-        "approved": review.approved,
-        "severity": review.severity,
-        "comments": review.comments,
-        "addressed": review.addressed,
-    })
 }

@@ -163,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::journal::{RunEnded, RunStarted, StepPaused};
+    use crate::journal::{RunEnded, RunPurpose, RunStarted, StepPaused};
     use crate::session::Status;
     use crate::step::Path;
 
@@ -174,6 +174,7 @@ mod tests {
             host: "a".into(),
             pid: 7,
             version: "0".into(),
+            purpose: RunPurpose::Work,
         }
         .into();
         let first = genesis.seal(Run(1), Timestamp(2), &started);

@@ -107,6 +107,24 @@ pub enum StopMode {
     Now,
 }
 
+/// What a run is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunPurpose {
+    /// It starts or resumes the session: it has a session number.
+    #[default]
+    Work,
+    /// It only records something: the copy of a fork, a transcript that grew, a cancelled session.
+    Bookkeeping,
+}
+
+impl RunPurpose {
+    /// Whether the run starts or resumes the session.
+    pub fn is_work(&self) -> bool {
+        *self == Self::Work
+    }
+}
+
 /// Why an operation failed, as stored and shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -258,6 +276,8 @@ events! {
         pid: u32,
         /// Segno's version.
         version: String,
+        #[serde(default, skip_serializing_if = "RunPurpose::is_work")]
+        purpose: RunPurpose,
     }
     /// A step is about to be sent to its agent.
     StepStarted = "step_started" {

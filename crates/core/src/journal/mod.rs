@@ -13,7 +13,7 @@ pub use event::{
     AgentMessages, ArtifactWritten, ChatCleared, ChatOpened, ConversationCompacted,
     ConversationOpened, Ending, Event, ExchangeEnded, Failure, InFlight, Limit, LimitNeared,
     ModelReplied, NoteWithdrawn, NotesWritten, OnChange, QuestionAnswered, QuestionAsked,
-    ResumeContextEdited, RunEnded, RunLost, RunStarted, SessionCreated, SessionForked,
+    ResumeContextEdited, RunEnded, RunLost, RunPurpose, RunStarted, SessionCreated, SessionForked,
     SessionMoved, SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted,
     StepUnknown, StopMode, StopRequested, Suspension, Text, ToolFinished, ToolStarted,
     TranscriptImported, WorkspaceStatusRecorded,

@@ -103,8 +103,13 @@ pub struct State {
     pub context_windows: BTreeMap<String, (CliAgentKind, u64)>,
     /// The folded notes. Shared, since every commit copies the state and notes are few.
     pub handoff: Arc<Handoff>,
-    /// How many runs were started.
-    pub runs: u64,
+    /// How many times the session was started or resumed.
+    pub session_number: u64,
+    /// When the newest run ended, or was found lost; absent during a run, and after a lost run that
+    /// nobody has found yet.
+    pub ended_at: Option<Timestamp>,
+    /// The context usage that an agent reported last.
+    pub newest_context: Option<ContextUsage>,
     /// The event with the user's edited resume context, if a user edited it since a run ended.
     #[serde(rename = "brief")]
     pub resume_context: Option<Seq>,
@@ -283,7 +288,9 @@ impl State {
             conversations: BTreeMap::new(),
             context_windows: BTreeMap::new(),
             handoff: Arc::default(),
-            runs: 0,
+            session_number: 0,
+            ended_at: None,
+            newest_context: None,
             resume_context: None,
             chat: None,
         }
@@ -429,9 +436,10 @@ impl State {
                 // The new spec may name other models.
                 self.context_windows.clear();
             }
-            Event::RunStarted(_) => {
+            Event::RunStarted(event) => {
                 self.run = entry.run;
-                self.runs += 1;
+                self.session_number += u64::from(event.purpose.is_work());
+                self.ended_at = None;
                 self.status = Status::Running;
                 self.error = None;
                 self.stopped = None;
@@ -505,6 +513,8 @@ impl State {
                     (&entry.event, self.open_steps.get_mut(path))
                 {
                     open.last_call_tokens = Some(usage.tokens());
+                    let (used, window) = (usage.tokens(), None);
+                    self.newest_context = Some(ContextUsage { used, window });
                 }
                 let open = self.mark_progress(path, *usage);
                 self.add_usage(open.as_ref(), *usage);
@@ -526,6 +536,7 @@ impl State {
                     && let Some(native) = &mut open.native
                 {
                     native.context = Some(context_usage);
+                    self.newest_context = Some(context_usage);
                     let window = context_usage.window.map(|window| (native.program, window));
                     self.context_windows
                         .extend(window.map(|window| (open.agent.clone(), window)));
@@ -618,6 +629,7 @@ impl State {
             Event::RunLost(_) => {
                 self.set_run_between_runs(entry.run);
                 self.status = Status::Interrupted;
+                self.ended_at = Some(entry.at);
             }
             Event::ChatOpened(event) => {
                 self.chat = Some(Box::new(Chat::opened(event, entry.at, entry.seq)));
@@ -642,6 +654,7 @@ impl State {
             }
             Event::RunEnded(event) => {
                 self.resume_context = None;
+                self.ended_at = Some(entry.at);
                 self.status = event.status;
                 self.error.clone_from(&event.error);
             }

@@ -3,7 +3,9 @@ mod order;
 mod steps;
 
 use super::*;
-use crate::journal::{RunStarted, SessionCreated, StepStarted, Text, TranscriptImported};
+use crate::journal::{
+    RunPurpose, RunStarted, SessionCreated, StepStarted, Text, TranscriptImported,
+};
 
 /// An event as the journal stores it.
 fn event(kind: &str, body: &serde_json::Value) -> Event {
@@ -61,6 +63,7 @@ fn started_run() -> Event {
         host: "here".into(),
         pid: 7,
         version: "0".into(),
+        purpose: RunPurpose::Work,
     }
     .into()
 }

@@ -1,34 +1,28 @@
-//! Extracts notes from a stopped session with a model, where the spec asks for it.
+//! Extracts notes from a session that stops with a model, where the spec asks for it.
 //!
-//! What an agent decided is recorded nowhere but in its text. When a run has ended and its
-//! checkpoint is taken, its process asks a reader model once for decisions and errors, and records
-//! them as notes between runs. This never blocks anything: the time is bounded, anyone may resume
-//! meanwhile, and an answer that does not match the schema is not used.
+//! What an agent decided is recorded nowhere but in its text. Before a run pauses or fails, its
+//! process asks a reader once for decisions and errors, and journals them as notes, so that the
+//! checkpoint of the pause contains them. The time is bounded, another stop request ends the
+//! reading, and an answer that does not match the schema is not used: the run pauses all the same.
 
 mod answer;
 mod question;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use segno_core::agent::{self, AccessMode, Answer, Request};
+use segno_core::cli_agent::{ConversationMode, new_conversation_id};
 use segno_core::digest::Digest;
-use segno_core::id::SessionId;
-use segno_core::journal::{Event, Head, NotesWritten, Run};
+use segno_core::journal::{NotesWritten, Seq};
 use segno_core::model::{Call, Message};
 use segno_core::note::{Note, Source};
-use segno_core::session::Status;
-use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::usage::{Price, Usage};
 
-use crate::between_runs::{self, BetweenRuns};
-use crate::env::{AgentDriver, Env};
-use crate::observe::Observer;
+use crate::env::AgentDriver;
+use crate::note_events;
 use crate::resume::context::Fence;
-use crate::steps::{final_answer, priced};
-use crate::stop::StopToken;
-use crate::{history, note_events};
+use crate::steps::{Runner, final_answer, priced};
 
 /// How often the reader is asked: an unusable answer is asked for once more.
 const MAX_ATTEMPTS: u32 = 2;
@@ -40,10 +34,10 @@ pub(crate) struct Reader {
     pub(crate) price: Option<Price>,
     /// The time limit for all of it.
     pub(crate) within: Duration,
-    pub(crate) workspace: PathBuf,
 }
 
 /// What a reader returned.
+#[derive(Default)]
 struct ReaderResult {
     notes: Vec<Note>,
     usage: Usage,
@@ -51,34 +45,22 @@ struct ReaderResult {
     refused: Option<String>,
 }
 
-/// Extracts notes if the session can be resumed. Errors are reported and do not change the
-/// session's status.
-pub(crate) async fn extract(
-    env: &Env,
-    session: SessionId,
-    state: &State,
-    reader: &Reader,
-    stop_token: &StopToken,
-    observer: &dyn Observer,
-) {
-    if !matches!(state.status, Status::Paused | Status::Failed) {
-        return;
-    }
+/// Extracts notes from what the session has said so far. Errors are reported, and change nothing.
+pub(crate) async fn extract(runner: &Runner, reader: &Reader) {
     let name = &reader.agent;
-    let reading = ask_reader(env, session, state, reader, observer);
     let result = tokio::select! {
-        result = reading => result,
-        () = env.clock.sleep(reader.within) => {
+        result = ask_reader(runner, reader) => result,
+        () = runner.env.clock.sleep(reader.within) => {
             let within = segno_core::time::format_duration(reader.within);
             Err(format!("no answer within {within}"))
         }
-        () = stop_token.next_request() => Err("interrupted".to_owned()),
+        () = runner.stop_token.next_request() => Err("interrupted".to_owned()),
     };
     let refused = match result {
         Ok(None) => return,
-        Ok(Some(result)) => {
+        Ok(Some((result, read_to))) => {
             let refused = result.refused.clone();
-            match record_notes(env, session, state.head, reader, result).await {
+            match record_notes(runner, reader, result, read_to).await {
                 Ok(()) => refused,
                 Err(error) => Some(error.to_string()),
             }
@@ -86,68 +68,75 @@ pub(crate) async fn extract(
         Err(reason) => Some(reason),
     };
     if let Some(reason) = refused {
-        observer.notice(&format!(
-            "`{name}` extracted no notes: {reason}; the session is unchanged"
+        runner.observer.notice(&format!(
+            "`{name}` extracted no notes: {reason}; the session stops without them"
         ));
     }
 }
 
-/// Asks the reader; `None` if there is nothing that it has not read.
+/// Asks the reader. Returns also the last event that it read; `None` if there is nothing that it has
+/// not read.
 async fn ask_reader(
-    env: &Env,
-    session: SessionId,
-    state: &State,
+    runner: &Runner,
     reader: &Reader,
-    observer: &dyn Observer,
-) -> Result<Option<ReaderResult>, String> {
+) -> Result<Option<(ReaderResult, Seq)>, String> {
+    let (env, session) = (&runner.env, runner.id.session);
+    let flushed = runner.journal.flush().await;
+    flushed.map_err(|error| error.to_string())?;
+    let state = runner.journal.state();
     let said = question::newest_messages(env, session, &state.handoff).await;
     let said = said.map_err(|error| error.to_string())?;
     if said.is_empty() {
         return Ok(None);
     }
-    observer.notice(&format!(
+    runner.observer.notice(&format!(
         "`{}` extracts notes from the conversation, for at most {}",
         reader.agent,
         segno_core::time::format_duration(reader.within)
     ));
     let question = question::build(&said, &state.handoff, &Fence::new(&*env.random));
-    let (mut usage, mut reason) = (Usage::default(), String::new());
+    let (mut result, mut reason) = (ReaderResult::default(), String::new());
     for attempt in 1..=MAX_ATTEMPTS {
         let input = match attempt {
             1 => question.clone(),
             _ => format!("{question}\n{}", question::retry_prompt(&reason)),
         };
-        let answer = call_reader(reader, session, state.run, attempt, &input).await;
+        let answer = call_reader(runner, reader, attempt, &input).await;
         let answer = answer.map_err(|error| error.message)?;
-        usage += priced(reader.price, answer.usage);
+        result.usage += priced(reader.price, answer.usage);
         match answer::parse(&answer.text) {
             Ok(notes) => {
-                let refused = None;
-                return Ok(Some(ReaderResult {
-                    notes,
-                    usage,
-                    refused,
-                }));
+                result.notes = notes;
+                return Ok(Some((result, state.head.seq)));
             }
             Err(unusable) => reason = unusable,
         }
     }
-    Ok(Some(ReaderResult {
-        notes: Vec::new(),
-        usage,
-        refused: Some(format!("its answer is not usable: {reason}")),
-    }))
+    result.refused = Some(format!("its answer is not usable: {reason}"));
+    Ok(Some((result, state.head.seq)))
 }
 
 async fn call_reader(
+    runner: &Runner,
     reader: &Reader,
-    session: SessionId,
-    run: Run,
     attempt: u32,
     input: &str,
 ) -> Result<Answer, agent::Error> {
-    let path = Path::root("handoff");
-    let key = Digest::of_fields(&[session.to_string().as_bytes(), input.as_bytes()]);
+    let (id, path) = (&runner.id, Path::root("handoff"));
+    let key = Digest::of_fields(&[id.session.to_string().as_bytes(), input.as_bytes()]);
+    let request = Request {
+        session: id.session,
+        run: id.run,
+        path: &path,
+        attempt,
+        key,
+        agent: &reader.agent,
+        system: question::SYSTEM,
+        input,
+        workspace: &id.workspace,
+        window: None,
+        access: AccessMode::InputOnly,
+    };
     match &reader.driver {
         AgentDriver::Model(model) => {
             let text = input.to_owned();
@@ -159,55 +148,24 @@ async fn call_reader(
             };
             final_answer(&model.reply(call, &IgnoreEvents).await?)
         }
-        AgentDriver::Stateless(driver) => {
-            let request = Request {
-                session,
-                run,
-                path: &path,
-                attempt,
-                key,
-                agent: &reader.agent,
-                system: question::SYSTEM,
-                input,
-                workspace: &reader.workspace,
-                window: None,
-                access: AccessMode::ReadOnly,
-            };
-            driver.ask(request, &IgnoreEvents).await
+        AgentDriver::Stateless(driver) => driver.ask(request, &IgnoreEvents).await,
+        AgentDriver::CliAgent(cli_agent) => {
+            let conversation = new_conversation_id(&*runner.env.random);
+            let way = ConversationMode::Start { id: &conversation };
+            cli_agent.ask(request, way, &IgnoreEvents).await
         }
-        AgentDriver::CliAgent(_) => Err(agent::Error::new(
-            agent::ErrorKind::Invalid,
-            "a CLI agent cannot extract notes; it works in the workspace",
-        )),
     }
 }
 
-/// Records the notes between runs. If a run started meanwhile, they are dropped without an error.
+/// Journals the notes.
 async fn record_notes(
-    env: &Env,
-    session: SessionId,
-    head: Head,
+    runner: &Runner,
     reader: &Reader,
     result: ReaderResult,
-) -> Result<(), between_runs::Error> {
-    let used = result.usage != Usage::default();
-    if result.refused.is_some() && !used {
+    read_to: Seq,
+) -> Result<(), segno_core::store::Error> {
+    if result.refused.is_some() && result.usage == Usage::default() {
         return Ok(());
-    }
-    let summary = env.store.summary(session).await?;
-    let between_runs = match BetweenRuns::acquire(env, &summary).await {
-        Err(error) if error.is_held() => return Ok(()),
-        begun => begun?,
-    };
-    let mut resumed = false;
-    let since = history::read_events(env, session, head, |entry| {
-        resumed |= matches!(entry.event, Event::RunStarted(_));
-        Ok(())
-    });
-    let since = since.await;
-    if resumed || since.is_err() {
-        between_runs.release().await;
-        return Ok(since.map(|_| ())?);
     }
     let notes = result.notes.into_iter();
     let written = NotesWritten {
@@ -215,13 +173,13 @@ async fn record_notes(
         by: reader.agent.clone(),
         path: None,
         notes: notes
-            .map(|note| note_events::redact_and_bound(env, note.into()))
+            .map(|note| note_events::redact_and_bound(&runner.env, note.into()))
             .collect(),
         // What could not be used may be read again.
-        read_to: result.refused.is_none().then_some(head.seq),
+        read_to: result.refused.is_none().then_some(read_to),
         usage: result.usage,
     };
-    between_runs.append_after_notes(written.into()).await?;
+    runner.journal.write(vec![written.into()]).await?;
     Ok(())
 }
 

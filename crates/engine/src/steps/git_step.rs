@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::journal;
 
 /// The agent name of git steps in the journal.
-const GIT: &str = "git";
+pub const GIT: &str = "git";
 
 impl Runner {
     /// Runs a git operation once. `description` is the step's recorded input; `operation` must

@@ -63,6 +63,7 @@ use given_context::GivenContext;
 use step::Step;
 
 pub use agents::{Agents, PrepareError};
+pub use git_step::GIT;
 pub use human::check_answer;
 pub use run_cli_agent::remaining_usage;
 pub(crate) use run_model_loop::final_answer;

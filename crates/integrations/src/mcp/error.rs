@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use segno_core::error::{Diagnose, Diagnosis, Kind};
+use segno_core::id::CheckpointId;
 use segno_core::note::NoteId;
 use segno_core::store;
 use segno_engine::{checkpoint, history};
@@ -35,6 +36,10 @@ pub(super) enum Error {
     Cursor(String),
     #[error("`limit` must be from 1 to {most}")]
     Limit { most: usize },
+    #[error("checkpoint `{reference}` is of another session")]
+    OtherSession { reference: String },
+    #[error("the journal of checkpoint {checkpoint} is not here")]
+    NoJournal { checkpoint: CheckpointId },
     #[error("there is nothing to look for")]
     EmptySearch,
     #[error("nothing is to change")]
@@ -58,7 +63,11 @@ impl Diagnose for Error {
                 "the server can be started with `--session`; `segno sessions list` shows all",
             ),
             Self::Arguments(_) => invalid.hint("`tools/list` says what each tool takes"),
-            Self::Cursor(_)
+            Self::OtherSession { .. } => {
+                invalid.hint("`list_checkpoints` lists those of this session")
+            }
+            Self::NoJournal { .. }
+            | Self::Cursor(_)
             | Self::Limit { .. }
             | Self::EmptySearch
             | Self::NothingToChange

@@ -17,7 +17,7 @@ use segno_core::checkpoint::attachments;
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Event, Run};
+use segno_core::journal::{Event, Run, RunPurpose};
 use segno_core::snapshot;
 use segno_core::state::{self, State};
 use segno_core::store::{Error as StoreError, Filter, Summary};
@@ -327,7 +327,7 @@ impl Adoption<'_> {
         let open = state.open_steps.get(&draft::step());
         let attempt = open.map_or(0, |open| open.attempt) + 1;
         let draft = Draft::new(self, about, attachments).await?;
-        let mut opening: Vec<Event> = vec![self.env.run_started()];
+        let mut opening: Vec<Event> = vec![self.env.run_started(RunPurpose::Bookkeeping)];
         opening.extend(steps::unknown_step_events(&state));
         opening.extend(draft.opening(attempt, Some(known)));
         let written = self.write(transcript, &draft, run, state, attempt, opening);

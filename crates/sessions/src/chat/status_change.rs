@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use segno_core::journal::{ChatCleared, Event, Head, Run, RunEnded, StopMode, StopRequested};
+use segno_core::journal::{
+    ChatCleared, Event, Head, Run, RunEnded, RunPurpose, StopMode, StopRequested,
+};
 use segno_core::session::Status;
 use segno_core::store::{InboxMessage, Summary};
 use segno_engine::journal::Writer;
@@ -73,7 +75,7 @@ pub(super) async fn write_run(
         status: state.status,
         ..summary.clone()
     })?;
-    let mut events = vec![env.run_started()];
+    let mut events = vec![env.run_started(RunPurpose::Bookkeeping)];
     events.extend(steps::unknown_step_events(&state));
     events.extend(changes);
     let error = None;

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use segno_core::checkpoint::Manifest;
 use segno_core::handoff::{Handoff, NoteList, StoredNote};
-use segno_core::journal::{Head, Seq};
 use segno_core::note::{Note, NoteId};
 use segno_core::snapshot::ChangeKind;
-use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
-use segno_core::store::Error as StoreError;
 use segno_engine::{Env, history};
+
+use super::replay::Replay;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Difference {
@@ -66,29 +65,16 @@ pub(super) async fn diff(
 /// The state at the checkpoint's position in the journal; `None` if the journal is absent or
 /// another one.
 async fn state_at(env: &Env, manifest: &Manifest) -> Result<Option<StateAt>, history::Error> {
-    let (session, position) = (manifest.session, &manifest.journal);
-    if position.seq == Seq(0) {
+    let Some(replay) = Replay::up_to(env, manifest, |_| {}).await? else {
         return Ok(None);
-    }
-    let end = match env.store.summary(session).await {
-        Err(StoreError::NoSession(_)) => return Ok(None),
-        found => found?.head.seq,
     };
-    if position.seq > end || env.store.event(session, position.seq).await?.hash != position.hash {
-        return Ok(None);
-    }
-    let (mut state, mut finished) = (State::empty(session), FinishedSteps::default());
-    history::read_events(env, session, Head::genesis(session), |entry| {
-        if entry.seq > position.seq {
-            return Ok(());
-        }
-        finished.apply(&entry);
-        history::apply(&mut state, session, &entry)
-    })
-    .await?;
     Ok(Some(StateAt {
-        notes: notes_by_id(&state.handoff),
-        done: finished.iter().map(|(path, _)| path.clone()).collect(),
+        notes: notes_by_id(&replay.state.handoff),
+        done: replay
+            .finished
+            .iter()
+            .map(|(path, _)| path.clone())
+            .collect(),
     }))
 }
 

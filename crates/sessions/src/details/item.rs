@@ -1,6 +1,6 @@
 //! The items of a page.
 
-use segno_core::checkpoint::Repository;
+use segno_core::checkpoint::{Manifest, Repository};
 use segno_core::handoff::{NoteList, StoredNote};
 use segno_core::journal::{Event, JournalEvent, Seq, WorkspaceStatusRecorded};
 use segno_core::note::{Note, NoteId, Source};
@@ -155,6 +155,37 @@ pub(super) fn git(status: &WorkspaceStatus, seen: Option<&WorkspaceStatusRecorde
         unnamed: status.changed.len().saturating_sub(MAX_FILES),
         drift: seen.map_or_else(Vec::new, |seen| drift::drift(seen, status)),
     })
+}
+
+/// The repositories of a checkpoint.
+pub(super) fn git_at(manifest: &Manifest) -> Vec<Item> {
+    let git = |repository: &Repository| {
+        let names = &repository.names;
+        let counts = [
+            repository.staged,
+            repository.modified,
+            repository.untracked,
+            repository.conflicted,
+        ];
+        let lists = [
+            &names.staged,
+            &names.modified,
+            &names.untracked,
+            &names.conflicted,
+        ];
+        let unnamed = counts.iter().zip(lists).map(|(count, names)| {
+            let count = usize::try_from(*count).unwrap_or(usize::MAX);
+            count.saturating_sub(names.len())
+        });
+        let uncommitted = names.uncommitted().into_iter();
+        Item::Git(Git {
+            unnamed: unnamed.sum(),
+            changed: uncommitted.map(str::to_owned).collect(),
+            drift: Vec::new(),
+            repository: repository.clone(),
+        })
+    };
+    manifest.repositories.iter().map(git).collect()
 }
 
 fn shorten(text: &str) -> String {

@@ -1,7 +1,8 @@
 //! Reads a journal backwards, as far as one page needs it.
 
+use segno_core::id::SessionId;
 use segno_core::journal::{Head, JournalEvent, Seq};
-use segno_core::store::{Error as StoreError, Summary};
+use segno_core::store::Error as StoreError;
 use segno_engine::{Env, journal};
 
 use super::{Cursor, Item, Page, PageBudget};
@@ -15,15 +16,22 @@ const MAX_EVENTS_READ: u64 = 5000;
 /// Converts an event and its long text into items, oldest first.
 pub(super) type Make = fn(&JournalEvent, &str) -> Vec<Item>;
 
+/// The part of a journal that is read: up to the event `end`.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    pub(super) session: SessionId,
+    pub(super) end: Seq,
+}
+
 /// One page of the items that `make` finds in the journal before `cursor`.
 pub(super) async fn page(
     env: &Env,
-    summary: &Summary,
+    range: Range,
     cursor: Option<Cursor>,
     mut budget: PageBudget,
     make: Make,
 ) -> Result<Page, StoreError> {
-    let end = env.store.summary(summary.id).await?.head.seq;
+    let Range { session, end } = range;
     // A cursor points into an event: that event is read again, up to the cursor.
     let (mut before, mut within) = match cursor {
         Some(cursor) if cursor.seq <= end => (Seq(cursor.seq.0 + 1), Some(cursor.item)),
@@ -31,7 +39,7 @@ pub(super) async fn page(
     };
     let (mut items, last) = (Vec::new(), before.0.saturating_sub(MAX_EVENTS_READ));
     while before.0 > 1 && before.0 > last {
-        let (entries, from) = chunk(env, summary, before).await?;
+        let (entries, from) = chunk(env, session, before).await?;
         for entry in entries.into_iter().rev() {
             let long_text = match entry.event.text() {
                 Some(text) => journal::load_text(env, text).await?,
@@ -67,15 +75,15 @@ pub(super) async fn page(
 /// The events before a position, oldest first, and the position of the first one.
 async fn chunk(
     env: &Env,
-    summary: &Summary,
+    session: SessionId,
     before: Seq,
 ) -> Result<(Vec<JournalEvent>, Seq), StoreError> {
     let known = before.0.saturating_sub(CHUNK + 1);
     let head = match known {
-        0 => Head::genesis(summary.id),
-        known => env.store.event(summary.id, Seq(known)).await?.head(),
+        0 => Head::genesis(session),
+        known => env.store.event(session, Seq(known)).await?.head(),
     };
     let count = usize::try_from(before.0 - 1 - known).unwrap_or(usize::MAX);
-    let entries = env.store.read(summary.id, head, count).await?;
+    let entries = env.store.read(session, head, count).await?;
     Ok((entries, Seq(known + 1)))
 }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use segno_core::checkpoint::{Manifest, Trigger};
 use segno_core::id::{CheckpointId, Name};
-use segno_core::journal::{Event, SessionCreated, SessionForked};
+use segno_core::journal::{Event, RunPurpose, SessionCreated, SessionForked};
 use segno_core::lease::Owner;
 use segno_core::snapshot::{Progress, Restored};
 use segno_core::store::{Error as StoreError, Summary};
@@ -261,7 +261,7 @@ impl Draft {
     fn copy(&self, env: &Env, created: &SessionCreated) -> Result<ForkJournal, history::Error> {
         let mut copy = ForkJournal::new(env);
         copy.write(created.clone().into())?;
-        copy.write(env.run_started())?;
+        copy.write(env.run_started(RunPurpose::Bookkeeping))?;
         copy.write(self.forked.clone().into())?;
         for event in &self.events {
             copy.write(event.clone())?;

@@ -9,4 +9,5 @@ mod view;
 pub use begin::{Request, WorkFolder, read, start};
 pub use error::Error;
 pub use roles::{Reviewer, Roles};
+pub(crate) use view::plan_at;
 pub use view::{Plan, Review, Status, Task, plan};

@@ -107,13 +107,26 @@ pub async fn plan(env: &Env, summary: &Summary) -> Result<Option<Plan>, history:
     let Pattern::Plan(config) = &workflow.pattern else {
         return Ok(None);
     };
+    Ok(Some(
+        plan_at(env, summary.id, config, &state, &finished).await?,
+    ))
+}
+
+/// The plan of a session at a state of its journal.
+pub(crate) async fn plan_at(
+    env: &Env,
+    session: SessionId,
+    config: &spec::Plan,
+    state: &State,
+    finished: &FinishedSteps,
+) -> Result<Plan, StoreError> {
     let past = History {
         env,
-        session: summary.id,
-        state: &state,
-        finished: &finished,
+        session,
+        state,
+        finished,
     };
-    Ok(Some(past.plan(config).await?))
+    past.plan(config).await
 }
 
 /// The state and finished steps of a session.

@@ -1,6 +1,6 @@
 //! Runs and parses `git status`.
 
-use segno_core::checkpoint::Repository;
+use segno_core::checkpoint::{ChangedNames, Repository};
 
 use super::error::Error;
 use super::program::Git;
@@ -31,20 +31,10 @@ fn parse(answer: &[u8]) -> (Repository, Vec<String>) {
                 header(&String::from_utf8_lossy(entry), &mut status);
                 continue;
             }
-            Some(b'?') => {
-                status.untracked += 1;
-                1
-            }
-            Some(b'u') => {
-                status.conflicted += 1;
-                10
-            }
-            Some(b'1') => {
-                change(entry, &mut status);
-                8
-            }
+            Some(b'?') => 1,
+            Some(b'u') => 10,
+            Some(b'1') => 8,
             Some(b'2') => {
-                change(entry, &mut status);
                 // The previous name of a renamed file.
                 entries.next();
                 9
@@ -52,9 +42,40 @@ fn parse(answer: &[u8]) -> (Repository, Vec<String>) {
             _ => continue,
         };
         let name = entry.splitn(fields + 1, |byte| *byte == b' ').nth(fields);
-        changed.extend(name.map(|name| String::from_utf8_lossy(name).into_owned()));
+        let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
+        add(entry, &name, &mut status);
+        changed.push(name);
     }
     (status, changed)
+}
+
+/// Counts a file and lists its name. `XY` in `1 XY …` says what differs in the index, and in the
+/// worktree.
+fn add(entry: &[u8], name: &str, status: &mut Repository) {
+    let differs = |at: usize| entry.get(at).is_some_and(|sign| *sign != b'.');
+    let (is_untracked, is_conflicted) =
+        (entry.first() == Some(&b'?'), entry.first() == Some(&b'u'));
+    let is_changed = !is_untracked && !is_conflicted;
+    let names = &mut status.names;
+    for (applies, count, listed) in [
+        (is_untracked, &mut status.untracked, &mut names.untracked),
+        (is_conflicted, &mut status.conflicted, &mut names.conflicted),
+        (
+            is_changed && differs(2),
+            &mut status.staged,
+            &mut names.staged,
+        ),
+        (
+            is_changed && differs(3),
+            &mut status.modified,
+            &mut names.modified,
+        ),
+    ] {
+        *count += u64::from(applies);
+        if applies && listed.len() < ChangedNames::MAX {
+            listed.push(name.to_owned());
+        }
+    }
 }
 
 fn header(line: &str, status: &mut Repository) {
@@ -71,13 +92,6 @@ fn header(line: &str, status: &mut Repository) {
     }
 }
 
-/// `1 XY …`: what differs in the index, and in the worktree.
-fn change(entry: &[u8], status: &mut Repository) {
-    let differs = |at: usize| entry.get(at).is_some_and(|sign| *sign != b'.');
-    status.staged += u64::from(differs(2));
-    status.modified += u64::from(differs(3));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +104,7 @@ mod tests {
             1 .M N... 100644 100644 100644 a b x\0\
             2 RM N... 100644 100644 100644 a b R100 new\0old\0\
             u UU N... 1 2 3 4 a b c both\0? untracked\0";
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let expected = Repository {
             branch: Some("main".into()),
             commit: Some("12ab".into()),
@@ -99,6 +114,12 @@ mod tests {
             untracked: 1,
             conflicted: 1,
             stashes: 2,
+            names: ChangedNames {
+                staged: names(&["file with space", "new"]),
+                modified: names(&["x", "new"]),
+                untracked: names(&["untracked"]),
+                conflicted: names(&["both"]),
+            },
             ..Repository::default()
         };
         let changed = ["file with space", "x", "new", "both", "untracked"].map(str::to_owned);

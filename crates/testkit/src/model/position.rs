@@ -55,6 +55,9 @@ const SUMMARIES: [&str; 3] = [
     "handoff summary",
 ];
 
+/// A part of the system prompt of an agent that extracts notes.
+const READER: &str = "extract what the next agent must know";
+
 /// Determines what a request is for.
 pub(super) fn purpose(request: &ModelRequest, scripts: &[Script]) -> Purpose {
     let path = request.path.split('?').next().unwrap_or_default();
@@ -72,12 +75,13 @@ pub(super) fn purpose(request: &ModelRequest, scripts: &[Script]) -> Purpose {
         return Purpose::Side;
     }
     // Requests for titles and the like have no tools; segno's own requests do not have this user
-    // agent.
+    // agent, or are those of a reader, which gets no tools.
     let agent = request.header("user-agent").unwrap_or_default();
     let tools = request.body["tools"]
         .as_array()
         .is_some_and(|all| !all.is_empty());
-    if agent.starts_with("claude-cli") && !tools {
+    let reads = request.body["system"].to_string().contains(READER);
+    if agent.starts_with("claude-cli") && !tools && !reads {
         return Purpose::Side;
     }
     let Some((script, index, offset)) = found else {

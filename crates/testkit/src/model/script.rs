@@ -111,6 +111,9 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// What the tag of the turn replaces in its text. Without it, the tag follows the text.
+    pub const TAG: &str = "{tag}";
+
     /// A turn with this text.
     pub fn say(text: &str) -> Self {
         Self {

@@ -190,7 +190,12 @@ fn scripted_turn(script: &Script, number: usize, manner: Manner) -> Turn {
             }
         }
     }
-    turn.text = format!("{} {}", turn.text, tag(&script.name, number, mark));
+    let tag = tag(&script.name, number, mark);
+    turn.text = if turn.text.contains(Turn::TAG) {
+        turn.text.replace(Turn::TAG, &tag)
+    } else {
+        format!("{} {tag}", turn.text)
+    };
     turn
 }
 

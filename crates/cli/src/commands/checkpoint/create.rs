@@ -6,6 +6,7 @@ use segno_core::checkpoint::Trigger;
 use segno_core::id::CheckpointId;
 use segno_core::snapshot::OmittedPath;
 use segno_engine::remote::Error;
+use segno_engine::retention;
 use segno_sessions::checkpoint;
 use segno_sessions::remote::{self, Pushed};
 use serde_json::json;
@@ -45,6 +46,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let progress = super::progress(&env, "pushing");
     let sent = remote::push_pending(&env, summary.id, &progress).await;
     drop(progress);
+    if let Err(error) = retention::enforce(&env, &summary).await {
+        let problem = format!("note: old checkpoints were not pruned: {error}");
+        stderr_line(&text::sanitize(&problem));
+    }
     let captured = &taken.captured;
     if args.json {
         let list = |left: &[OmittedPath]| -> Vec<_> {

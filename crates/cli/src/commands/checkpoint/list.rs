@@ -8,10 +8,11 @@ use segno_core::snapshot::Size;
 use segno_core::store::Filter;
 use segno_engine::retention;
 use segno_sessions as sessions;
-use segno_sessions::checkpoint;
+use segno_sessions::checkpoint::{self, Overview};
+use segno_sessions::json::checkpoint_overview;
 use serde_json::json;
 
-use super::{bytes, find_session, list_remote, shape};
+use super::{bytes, find_session, list_remote};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{columns, json_line, stderr_line, stdout_line, table, text};
@@ -56,17 +57,19 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .into_iter()
         .map(|listed| (listed.summary.id, listed.summary.name.to_string()))
         .collect();
+    let overviews = checkpoint::overviews(&env, &manifests).await;
     let mut rows = Vec::new();
     for manifest in &manifests {
+        let overview = overviews.get(&manifest.id);
         // A checkpoint with damaged files is listed, too.
         let size = checkpoint::size(&env, manifest).await.ok();
         if args.json {
-            let mut shape = shape("checkpoint", manifest);
+            let mut shape = checkpoint_overview(manifest, overview);
             shape["own_bytes"] = json!(size.map(|size| size.own));
             shape["shared_bytes"] = json!(size.map(|size| size.shared));
             json_line(&shape);
         } else {
-            rows.push(row(manifest, size, &names, env.clock.now()));
+            rows.push(row(manifest, overview, size, &names, env.clock.now()));
         }
     }
     for error in &damaged {
@@ -90,8 +93,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     let head = [
-        "ID", "SESSION", "TRIGGER", "TAKEN", "FILES", "SIZE", "OWN", "SHARED", "VERIFIED", "STEPS",
-        "NOTE",
+        "ID", "SESSION", "NO", "TRIGGER", "TAKEN", "DONE", "LEFT", "FILES", "SIZE", "OWN",
+        "SHARED", "VERIFIED", "NOTE",
     ];
     table::table(&head, &rows, columns())
         .iter()
@@ -101,6 +104,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 
 fn row(
     manifest: &Manifest,
+    overview: Option<&Overview>,
     size: Option<Size>,
     names: &HashMap<segno_core::id::SessionId, String>,
     now: segno_core::time::Timestamp,
@@ -111,11 +115,19 @@ fn row(
         Some(size) => (bytes(size.own), bytes(size.shared)),
         None => ("damaged".to_owned(), "-".to_owned()),
     };
+    let number = overview.map(|overview| overview.session_number);
+    let progress = overview.map(|overview| &overview.progress);
+    let done = progress.map_or(manifest.finished, |progress| progress.done);
+    let left = progress.and_then(|progress| progress.remaining);
+    let or_unknown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), text::number);
     vec![
         manifest.id.to_string(),
         session.unwrap_or_else(|| manifest.session.to_string()),
+        or_unknown(number),
         manifest.trigger.to_string(),
         format!("{taken} ago"),
+        text::number(done),
+        or_unknown(left),
         text::number(manifest.files.files),
         bytes(manifest.files.bytes),
         own,
@@ -124,7 +136,12 @@ fn row(
             || "never".to_owned(),
             |at| format!("{} ago", segno_core::time::format_duration(now.since(at))),
         ),
-        text::number(manifest.finished),
-        manifest.note.clone().unwrap_or_default(),
+        note(manifest, overview),
     ]
+}
+
+/// The user's comment, or why the session had stopped.
+fn note(manifest: &Manifest, overview: Option<&Overview>) -> String {
+    let reason = overview.and_then(|overview| overview.reason.clone());
+    manifest.note.clone().or(reason).unwrap_or_default()
 }

@@ -17,12 +17,10 @@ mod verify;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use segno_core::checkpoint::Manifest;
 use segno_core::store::Summary;
 use segno_engine::Env;
 use segno_sessions as sessions;
-use segno_sessions::json as shapes;
-use serde_json::{Value, json};
+use segno_sessions::json::checkpoint as shape;
 
 use crate::context::{Context, workspace};
 use crate::failure::Failure;
@@ -115,31 +113,4 @@ pub(crate) fn bytes(n: u64) -> String {
         0 => text::count(n, "byte"),
         _ => format!("{size:.1} {}", units[unit]),
     }
-}
-
-/// Renders a checkpoint as JSON.
-fn shape(kind: &str, manifest: &Manifest) -> Value {
-    json!({
-        "v": 1,
-        "kind": kind,
-        "checkpoint": manifest.id,
-        "session": manifest.session,
-        "trigger": manifest.trigger,
-        "note": manifest.note,
-        "at": manifest.at.to_string(),
-        "host": manifest.host,
-        "parent": manifest.parent,
-        "seq": manifest.journal.seq,
-        "status": manifest.status,
-        "steps_finished": manifest.finished,
-        "usage": shapes::usage(&manifest.usage),
-        "workspace": manifest.workspace,
-        "snapshot": manifest.files.snapshot,
-        "files": manifest.files.files,
-        "bytes": manifest.files.bytes,
-        "unstable": manifest.files.unstable,
-        "skipped": manifest.files.skipped,
-        "excluded": manifest.files.excluded,
-        "verified": manifest.verified.map(|at| at.to_string()),
-    })
 }

@@ -84,14 +84,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     });
     let is_cut = limit.is_some_and(|limit| shown.len() > limit);
     shown.truncate(limit.unwrap_or(usize::MAX));
-    let waits = sessions::suspensions(&env, &shown).await;
+    let states = sessions::listed_states(&env, &shown).await;
     if args.json {
         for listed in &shown {
-            let waits = waits.get(&listed.summary.id);
-            json_line(&shapes::session_line(
-                listed,
-                waits.map(|(path, of)| (path, of)),
-            ));
+            let state = states.get(&listed.summary.id);
+            json_line(&shapes::session_line(listed, state));
         }
         for error in &damaged {
             json_line(
@@ -103,9 +100,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let now = env.clock.now();
     let row = |listed: &sessions::ListedSession| {
         let summary = &listed.summary;
+        let state = states.get(&summary.id);
         let mut row = vec![
             summary.name.to_string(),
-            match waits.get(&summary.id) {
+            match state.and_then(|state| state.suspended.as_ref()) {
                 Some((_, of)) => format!("{}, {}", listed.status, timestamp::suspended(of)),
                 None => listed.status.to_string(),
             },
@@ -113,7 +111,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 "{} ago",
                 segno_core::time::format_duration(now.since(summary.updated_at))
             ),
-            summary.run.to_string(),
+            state.map_or_else(
+                || "-".to_owned(),
+                |state| text::number(state.session_number),
+            ),
             summary.kind.to_string(),
             summary.id.to_string(),
         ];
@@ -127,13 +128,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             "NAME",
             "STATUS",
             "LAST EVENT",
-            "RUNS",
+            "SESSION NO",
             "KIND",
             "ID",
             "FOLDER",
         ]
     } else {
-        &["NAME", "STATUS", "LAST EVENT", "RUNS", "KIND", "ID"]
+        &["NAME", "STATUS", "LAST EVENT", "SESSION NO", "KIND", "ID"]
     };
     if shown.is_empty() {
         let elsewhere = if args.all || args.status.is_some() {

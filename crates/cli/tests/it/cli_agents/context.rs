@@ -114,6 +114,25 @@ fn nearly_full_context_is_replaced_by_a_new_conversation() {
     }
 }
 
+/// Asserts that the pause took a checkpoint, and that it shows how full the context was.
+fn assert_checkpoint_shows_usage(fixture: &Fixture, context: &serde_json::Value) {
+    let listed = fixture.segno(&["checkpoint", "list", "task", "--json"]);
+    let newest = listed.expect_success().json().remove(0);
+    assert_eq!(newest["trigger"], "exhaustion");
+    let id = newest["checkpoint"].as_str().unwrap();
+    let shown = fixture.segno(&["checkpoint", "show", id, "--usage", "--json"]);
+    let usage = shown.expect_success().json()[0]["usage"].clone();
+    for key in ["used", "window", "percent"] {
+        assert_eq!(usage["context"][key], context[key], "{usage}");
+    }
+    let [used, window] = ["used", "window"].map(|key| context[key].as_u64().unwrap());
+    assert_eq!(usage["context"]["remaining"], window.saturating_sub(used));
+    let utilisation = usage["context"]["utilisation"].as_f64().unwrap();
+    assert!((0.85..=1.0).contains(&utilisation), "{usage}");
+    assert!(usage["model_calls"].as_u64() >= Some(2), "{usage}");
+    assert!(usage["tool_calls"].as_u64() >= Some(1), "{usage}");
+}
+
 #[test]
 fn user_is_warned_before_the_context_is_full() {
     for agent in [Agent::Claude, Agent::Codex] {
@@ -146,6 +165,7 @@ fn nearly_full_context_can_pause_the_session() {
         assert!(usage["percent"].as_u64() >= Some(85), "{agent:?} {usage}");
         let status = fixture.segno(&["status", "--json"]).expect_success();
         assert_eq!(&status.json()[0]["contexts"]["steps/0"], usage);
+        assert_checkpoint_shows_usage(&fixture, usage);
         let plan = fixture
             .segno(&["resume", "task", "--dry-run"])
             .expect_success();

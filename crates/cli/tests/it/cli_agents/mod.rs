@@ -18,6 +18,7 @@ mod mixed;
 mod moving;
 mod notes;
 mod patterns;
+mod reader;
 mod resume_context;
 mod work;
 

@@ -382,7 +382,7 @@ fn run_that_prunes_reports_too_much_disk_usage() {
     let sandbox = sandbox();
     write_workspace(
         &sandbox,
-        "continuity:\n  checkpoint: {on: [task_complete, complete]}\n",
+        "continuity:\n  pause: {after_steps: 1}\n  checkpoint: {on: [task_complete]}\n",
     );
     sandbox.configure("[checkpoints]\nkeep = 1\nmax_mb = 1\n");
     let mut noise = 1_u64;
@@ -395,7 +395,8 @@ fn run_that_prunes_reports_too_much_disk_usage() {
     .take(4_000_000)
     .collect();
     sandbox.write("large.txt", &text);
-    let output = sandbox.segno(&["run", "chain.yaml"]).expect_success();
+    sandbox.segno(&["run", "chain.yaml"]).refused(130, &[]);
+    let output = sandbox.segno(&["resume"]).expect_success();
     let text = format!("{}{}", output.stdout, output.stderr);
     assert!(text.contains("checkpoints take"), "{text}");
 }

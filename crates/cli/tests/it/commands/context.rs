@@ -34,7 +34,7 @@ fn context_is_shown_whole_or_in_sections() {
     paused(&sandbox);
     let text = sandbox.segno(&["context"]).expect_success().stdout;
     for words in [
-        "## Session\nchain, session 1 of 1",
+        "## Session\nchain, session number 1",
         "1 of 3 done",
         "in progress: **steps/1**",
         "- [x] **steps/0**",

@@ -196,11 +196,6 @@ fn ctrl_c_ends_only_the_reader() {
     let sandbox = sandbox_with_reader("sleep 1000", 600);
     let live = Live::start(&sandbox, &["run", "chain.yaml"]);
     wait_until("it is asked", || !sandbox.read("asked-0").is_empty());
-    assert_eq!(
-        shown(&sandbox, "chain")["status"],
-        "paused",
-        "the pause is done"
-    );
     live.signal(Signal::INT);
     let output = live.finish();
     assert_eq!(output.code(), 130, "{output:?}");
@@ -208,17 +203,70 @@ fn ctrl_c_ends_only_the_reader() {
 }
 
 #[test]
-fn answer_after_a_resume_is_discarded() {
-    let wait = "while [ ! -e go ]; do sleep 0.01; done";
-    let sandbox = sandbox_with_reader(&format!("{wait}\n{}", print_command(GOOD)), 600);
+fn killed_reader_leaves_a_resumable_session() {
+    let sandbox = sandbox_with_reader("sleep 1000", 600);
     let live = Live::start(&sandbox, &["run", "chain.yaml"]);
     wait_until("it is asked", || !sandbox.read("asked-0").is_empty());
+    // The run holds the session until the reader has answered.
+    sandbox
+        .segno(&["resume", "chain"])
+        .refused(21, &["[S0107]"]);
+    live.kill();
+    assert_eq!(shown(&sandbox, "chain")["status"], "interrupted");
     sandbox.segno(&["resume", "chain"]).expect_success();
-    sandbox.write("go", "");
-    let output = live.finish();
-    assert_eq!(output.code(), 130, "{output:?}");
     assert_eq!(notes(&sandbox), Vec::<Value>::new());
-    assert_eq!(shown(&sandbox, "chain")["status"], "completed");
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
+}
+
+#[test]
+fn checkpoint_of_the_pause_contains_what_was_extracted() {
+    let (sandbox, _) = run_until_paused(&print_command(GOOD), 20);
+    let listed = sandbox.segno(&["checkpoint", "list", "chain", "--json"]);
+    let listed = listed.expect_success().json();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    let checkpoint = listed[0]["checkpoint"].as_str().unwrap();
+    let words = [
+        "checkpoint",
+        "show",
+        checkpoint,
+        "--json",
+        "--decisions",
+        "--errors",
+    ];
+    let shown = sandbox.segno(&words).expect_success().json().remove(0);
+    assert_eq!(
+        shown["decisions"][0]["note"]["text"],
+        "SQLite keeps the coins."
+    );
+    assert_eq!(shown["errors"][0]["note"]["text"], "cannot link");
+    let words = ["fork", "chain", "--from", checkpoint, "--name", "copy"];
+    sandbox.segno(&words).expect_success();
+    let copied = sandbox.segno(&["note", "list", "copy", "--json"]);
+    assert_eq!(copied.expect_success().json().len(), 2);
+}
+
+#[test]
+fn reader_sees_the_newest_fifty_messages() {
+    let sandbox = sandbox_with_reader(&print_command(GOOD), 20);
+    let steps: Vec<String> = (0..40)
+        .map(|step| format!("{{agent: a, input: Count coin {step}.}}"))
+        .collect();
+    let spec = sandbox.read("chain.yaml");
+    let (header, _) = spec.split_once("pattern:").unwrap();
+    let header = header.replace("after_steps: 1", "after_steps: 39");
+    let pattern = format!(
+        "pattern: {{type: chain, config: {{steps: [{}]}}}}\n",
+        steps.join(", ")
+    );
+    sandbox.write("chain.yaml", &(header + &pattern));
+    sandbox.segno(&["run", "chain.yaml"]).refused(130, &[]);
+    let asked = sandbox.read("asked-0");
+    assert_eq!(asked.matches("\nMessage ").count(), 50, "{asked}");
+    assert!(asked.contains("Message 50:\n[agent] "), "{asked}");
+    // Each step is a task and an answer.
+    assert!(asked.contains("Count coin 38."), "{asked}");
+    assert!(asked.contains("Count coin 14."), "{asked}");
+    assert!(!asked.contains("Count coin 13."), "{asked}");
 }
 
 #[test]

@@ -27,13 +27,13 @@ fn status_shows_running_and_waiting_sessions() {
     let (live, _) = start_waiting(&sandbox, &["--name", "busy"]);
     let output = sandbox.segno(&["status"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
-    NAME  STATUS  DONE  USED  LAST EVENT  NOW
-    busy  running  1 step  [TOOK] ago  steps/1 (process [PID] on [HOST])
-    stuck  failed  2 steps  [TOOK] ago  step steps/2 (agent `a`) failed after 1 attempt: no key
+    NAME  STATUS  SESSION NO  DONE  USED  LAST EVENT  NOW
+    busy  running  1  1 step  [TOOK] ago  steps/1 (process [PID] on [HOST])
+    stuck  failed  1  2 steps  [TOOK] ago  step steps/2 (agent `a`) failed after 1 attempt: no key
     1 session can be resumed: `segno resume NAME`
     ");
     let lines = sandbox.segno(&["status", "--json"]).expect_success().json();
-    insta::assert_snapshot!(keys(&lines[0]), @"chat contexts created_at events kind name notes owner run session session_kind spec_digest status steps_finished suspended updated_at usage v workspace");
+    insta::assert_snapshot!(keys(&lines[0]), @"chat contexts created_at events kind name notes owner run session session_kind session_number spec_digest status steps_finished suspended updated_at usage v workspace");
     assert_eq!(keys(&lines[0]["owner"]), "host pid since stopped until");
     assert!(lines[1]["owner"].is_null());
     live.kill();
@@ -55,7 +55,7 @@ fn logs_show_every_event() {
     let output = sandbox.segno(&["logs"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     [TIME]  1  session chain from [ROOT]/work/chain.yaml
-    [TIME]  2  run 1 on [HOST] (process [PID])
+    [TIME]  2  session number 1 on [HOST] (process [PID])
     [TIME]  3  … steps/0 a
     [TIME]  4  ✓ steps/0 [TOOK]
     [TIME]  5  … steps/1 a

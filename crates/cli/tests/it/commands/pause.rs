@@ -63,6 +63,54 @@ fn pause_waits_for_the_step_and_creates_a_checkpoint() {
 }
 
 #[test]
+fn pause_takes_effect_if_its_step_fails() {
+    let sandbox = sandbox();
+    sandbox.command_chain(
+        3,
+        "if [ \"$SEGNO_STEP\" = steps/1 ] && [ ! -e go ]; then\n  echo $$ > agent.pid\n  while [ ! -e go ]; do sleep 0.01; done\n  echo 'out of memory' >&2\n  exit 3\nfi",
+    );
+    edit(
+        &sandbox,
+        "{provider: command,",
+        "{failure_policy: {retries: 0}, provider: command,",
+    );
+    let (live, _) = start_waiting(&sandbox, &[]);
+    let pausing = Live::start(&sandbox, &["pause", "-r", "lunch", "--json"]);
+    wait_until("the run was told", || {
+        live.stderr().contains("a pause was requested")
+    });
+    sandbox.write("go", "");
+    let paused = pausing.finish().expect_success().json().remove(0);
+    live.finish().refused(
+        130,
+        &[
+            "out of memory",
+            "stopped as requested",
+            "is paused",
+            "[R0102]",
+        ],
+    );
+    assert_eq!(paused["status"], "paused", "{paused}");
+    let checkpoint = newest_checkpoint(&sandbox);
+    assert_eq!(checkpoint["checkpoint"], paused["checkpoint"]);
+    assert_eq!(checkpoint["trigger"], "pause");
+    assert_eq!(checkpoint["reason"], "lunch");
+    let session = shown(&sandbox, "chain");
+    assert_eq!(session["status"], "paused");
+    assert_eq!(session["steps"][1]["status"], "failed");
+    // What failed is what the next run must know.
+    assert_eq!(session["notes"]["errors_unresolved"], 1);
+    let resumed = sandbox.segno(&["resume"]).expect_success();
+    assert!(
+        resumed
+            .stderr
+            .contains(": lunch; 1 step done, 2 remaining; this is session number 2"),
+        "{}",
+        resumed.stderr
+    );
+}
+
+#[test]
 fn pause_at_the_end_of_a_step_stops_before_the_next() {
     let sandbox = sandbox();
     waiting_chain(&sandbox, 30, 1);

@@ -43,7 +43,7 @@ fn resume_without_a_name_takes_the_newest_of_the_folder() {
     fix_answers(&sandbox);
     let output = sandbox.segno(&["resume"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
-    run 2 on [HOST] (process [PID])
+    note: session number 1 failed [TOOK] ago: step steps/2 (agent `a`) failed after 1 attempt: no key; 2 steps done, 1 remaining; this is session number 2
       … steps/2 a (attempt 2), with the resume context
       ✓ steps/2 [TOOK]
     completed newer: 3 steps, [TOOK]

@@ -27,7 +27,7 @@ fn sessions_are_listed_newest_first() {
     let sandbox = completed_and_failed();
     let output = sandbox.segno(&["sessions", "list"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
-    NAME  STATUS  LAST EVENT  RUNS  KIND  ID
+    NAME  STATUS  LAST EVENT  SESSION NO  KIND  ID
     done  completed  [TOOK] ago  1  workflow  [ID]
     stuck  failed  [TOOK] ago  1  workflow  [ID]
     ");
@@ -39,7 +39,7 @@ fn sessions_are_listed_newest_first() {
     let output = sandbox
         .segno(&["sessions", "list", "--json"])
         .expect_success();
-    insta::assert_snapshot!(keys(&output.json()[0]), @"created_at events kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
+    insta::assert_snapshot!(keys(&output.json()[0]), @"created_at events kind name owner run session session_kind session_number spec_digest status suspended updated_at v workspace");
 }
 
 #[test]
@@ -90,7 +90,8 @@ fn a_session_is_shown_with_its_steps() {
     spec  [ROOT]/work/chain.yaml
     folder  [ROOT]/work
     created  [TIME]
-    updated  [TIME], in run 1
+    updated  [TIME]
+    number  1
 
     STEP  AGENT  STATUS  TRIES  TOOK  USED
     steps/0  a  finished  1  [TOOK]
@@ -100,7 +101,7 @@ fn a_session_is_shown_with_its_steps() {
     resume it with `segno resume stuck`
     ");
     let shown = super::shown(&sandbox, "stuck");
-    insta::assert_snapshot!(keys(&shown), @"artifacts chat conversations created_at error events forked_from kind name notes owner run session session_kind spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
+    insta::assert_snapshot!(keys(&shown), @"artifacts chat conversations created_at error events forked_from kind name notes owner run session session_kind session_number spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
     insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path seq status tool_calls usage");
 }
 

@@ -63,12 +63,21 @@ fn independent_client_finds_and_calls_every_tool() {
             .await
             .unwrap_or_else(|error| panic!("{error}"));
         let offers = mcp.offered_tools();
-        assert_eq!(offers.len(), 14);
+        assert_eq!(offers.len(), 16);
         let reading = offers
             .iter()
             .filter(|offer| offer.class == EffectClass::ReadOnly);
         let reading: Vec<&str> = reading.map(|offer| &*offer.tool.name).collect();
-        assert_eq!(reading, ["read_history", "search_history", "status"]);
+        assert_eq!(
+            reading,
+            [
+                "read_history",
+                "search_history",
+                "list_checkpoints",
+                "show_checkpoint",
+                "status"
+            ]
+        );
         let call = async |name: &str, input: Value| {
             let call = ToolCall {
                 id: "1".into(),
@@ -96,6 +105,7 @@ fn independent_client_finds_and_calls_every_tool() {
             ("read_history", json!({"category": "todos"})),
             ("search_history", json!({"text": "begin"})),
             ("checkpoint", json!({"reason": "done"})),
+            ("list_checkpoints", json!({})),
             ("status", json!({})),
         ] {
             let output = call(name, input)

@@ -233,6 +233,74 @@ fn history_is_paged_by_category_newest_first() {
 }
 
 #[test]
+fn checkpoints_show_what_was_known_then() {
+    let sandbox = sandbox();
+    completed_session(&sandbox, 2);
+    let mut client = Client::start(&sandbox, &["--session", "chain"]);
+    client.call("record_decision", &json!({"text": "Use SQLite"}));
+    client.call("record_error", &json!({"text": "cannot link"}));
+    let taken = client.call("checkpoint", &json!({"reason": "before the rewrite"}));
+    client.call("record_decision", &json!({"text": "Use Rust"}));
+    client.call("resolve_error", &json!({"note": "e1"}));
+    let listed = client.call("list_checkpoints", &json!({}));
+    assert_eq!(listed["unlisted"], 0);
+    let line = &listed["checkpoints"][0];
+    assert_eq!(line["checkpoint"], taken["checkpoint"]);
+    assert_eq!(line["session_number"], 1);
+    assert_eq!(
+        (&line["tasks_done"], &line["tasks_remaining"]),
+        (&json!(2), &json!(0))
+    );
+    let id = taken["checkpoint"].as_str().unwrap();
+    let shown = client.call("show_checkpoint", &json!({"checkpoint": id}));
+    let printed = sandbox.segno(&["checkpoint", "show", id, "--json"]);
+    let printed = printed.expect_success().json().remove(0);
+    for section in [
+        "plan",
+        "decisions",
+        "errors",
+        "feedback",
+        "tests",
+        "git",
+        "usage",
+    ] {
+        assert_eq!(shown[section], printed[section], "{section}");
+    }
+    assert_eq!(shown["decisions"].as_array().unwrap().len(), 1);
+    let mut read = |category: &str, checkpoint: Value| {
+        let given = json!({"category": category, "checkpoint": checkpoint});
+        let page = client.call("read_history", &given);
+        page["items"].as_array().unwrap().clone()
+    };
+    for (category, then, now) in [
+        ("decisions", 1, 2),
+        ("errors", 1, 1),
+        ("feedback", 0, 0),
+        ("git_changes", 0, 0),
+        ("steps", 2, 2),
+        ("conversation", 4, 4),
+    ] {
+        assert_eq!(read(category, json!(id)).len(), then, "{category}");
+        assert_eq!(read(category, Value::Null).len(), now, "{category}");
+    }
+    let resolution = |items: Vec<Value>| items[0]["says"]["error"]["resolution"].clone();
+    assert_eq!(resolution(read("errors", json!(id))), "unresolved");
+    assert_eq!(resolution(read("errors", Value::Null)), "fixed");
+    let unknown = json!({"category": "errors", "checkpoint": "01AAAAAA"});
+    client.refused("read_history", &unknown);
+    // A checkpoint of another session is not shown.
+    sandbox
+        .segno(&["run", "chain.yaml", "--name", "other"])
+        .expect_success();
+    let other = sandbox.segno(&["checkpoint", "create", "other", "--json"]);
+    let other = other.expect_success().json().remove(0);
+    let reference = json!({"checkpoint": other["checkpoint"]});
+    let refused = client.refused("show_checkpoint", &reference);
+    assert!(refused.contains("of another session"), "{refused}");
+    client.end();
+}
+
+#[test]
 fn other_sessions_cannot_be_read_or_written() {
     let sandbox = sandbox();
     scripted(&sandbox, &["input: one apple"], "default: {text: fine}");

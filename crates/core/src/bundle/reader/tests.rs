@@ -1,7 +1,9 @@
 use super::super::writer::{PIECE, Writer};
 use super::*;
 use crate::id::Name;
-use crate::journal::{QuestionAsked, Run, RunEnded, RunStarted, SessionCreated, StepStarted};
+use crate::journal::{
+    QuestionAsked, Run, RunEnded, RunPurpose, RunStarted, SessionCreated, StepStarted,
+};
 use crate::session::{Kind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
@@ -48,6 +50,7 @@ fn events(long: &str) -> Vec<Event> {
         host: "a".into(),
         pid: 7,
         version: "0".into(),
+        purpose: RunPurpose::Work,
     };
     let started = StepStarted {
         path: Path::new("steps/0").unwrap(),

@@ -439,7 +439,7 @@ fn only_time_within_runs_is_active() {
         ),
     ));
     let state = fold(&events).unwrap();
-    assert_eq!((state.active_ms, state.runs), (29, 2));
+    assert_eq!((state.active_ms, state.session_number), (29, 2));
     assert_eq!(state.updated_at, Timestamp(1004));
     let stopped = Stopped {
         by: "me".into(),

@@ -48,8 +48,8 @@ const PRIORITY: &[Section] = &[
 pub struct ContextInput<'a> {
     /// The session's name.
     pub name: &'a str,
-    /// The number of runs, including an active one.
-    pub runs: u64,
+    /// How many times the session was started or resumed, an active run included.
+    pub session_number: u64,
     /// What the session is about, in the user's words.
     pub issue: Option<&'a str>,
     /// The tasks in order, as far as they are known; of finished ones, the newest.
@@ -171,9 +171,9 @@ fn session(known: &ContextInput<'_>) -> Fragment {
     } = known.usage;
     let lines = vec![
         format!(
-            "{}, session {1} of {1}",
+            "{}, session number {}",
             one_line(known.name, TEXT_CHARS),
-            known.runs
+            known.session_number
         ),
         format!("used so far: {input_tokens} tokens read, {output_tokens} written, {cost}"),
     ];

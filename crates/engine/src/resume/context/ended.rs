@@ -16,7 +16,7 @@ pub fn why_ended(state: &State) -> Option<String> {
         return Some(format!("{} ({})", error.message, error.kind));
     }
     match (&state.forked, state.status) {
-        (Some(source), Status::Paused) if state.runs == 1 => Some(format!(
+        (Some(source), Status::Paused) if state.session_number == 0 => Some(format!(
             "this session is a fork of `{}`, which continues independently",
             source.name
         )),

@@ -57,7 +57,7 @@ macro_rules! sections {
 }
 
 sections! {
-    /// The session's name and run number.
+    /// The session's name and number.
     Session = "session", "Session";
     Issue = "issue", "Issue";
     /// The progress.

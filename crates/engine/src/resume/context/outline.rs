@@ -109,6 +109,11 @@ impl Outline {
         }
     }
 
+    /// Whether the steps that will run are known before they run.
+    pub fn knows_steps(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
     /// Whether the state alone determines the remaining steps.
     pub fn is_determined_by(&self, state: &State) -> bool {
         self.is_linear

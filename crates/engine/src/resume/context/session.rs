@@ -49,7 +49,7 @@ impl SessionContext<'_> {
         let progress = self.outline.progress(state, Some(self.finished));
         let known = ContextInput {
             name: self.name.as_str(),
-            runs: state.runs,
+            session_number: state.session_number,
             issue: self.outline.issue.as_deref(),
             tasks: &progress.tasks,
             done: progress.done,

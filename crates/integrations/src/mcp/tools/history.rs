@@ -5,6 +5,7 @@ use segno_sessions::search::{self, Match, Query};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::checkpoints::find_checkpoint;
 use super::schema::{count, object, text, word};
 use super::{Effect, Tool, parse_args};
 use crate::mcp::{BoundSession, Error};
@@ -21,11 +22,12 @@ pub(super) fn definitions() -> Vec<Tool> {
         Tool {
             name: "read_history",
             title: "Read the history",
-            description: "Use it when you resume work that another agent started, and need more than a summary of one category. The newest come first; `next` of an answer is the `cursor` of the next page.",
+            description: "Use it when you resume work that another agent started, and need more than a summary of one category. The newest come first; `next` of an answer is the `cursor` of the next page, and `checkpoint` asks for what was known then.",
             input_schema: object(
                 &["category"],
                 &json!({
                     "category": word("Of what", Category::ALL.iter().map(|category| category.as_str())),
+                    "checkpoint": text("The id of a checkpoint of this session; what is known now if you leave it out"),
                     "cursor": text("Where the page begins; the newest if you leave it out"),
                     "limit": limit(details::MAX_ITEMS),
                 }),
@@ -49,6 +51,7 @@ pub(super) fn definitions() -> Vec<Tool> {
 #[serde(deny_unknown_fields)]
 struct ReadArgs {
     category: Category,
+    checkpoint: Option<String>,
     cursor: Option<String>,
     limit: Option<usize>,
 }
@@ -60,7 +63,18 @@ pub(super) async fn read(bound: &BoundSession, value: Value) -> Result<Value, Er
     let cursor = cursor.map_err(Error::Cursor)?;
     let limit = check_limit(wanted.limit, details::MAX_ITEMS)?;
     let (env, summary) = bound.session().await?;
-    let page = details::read(env, &summary, wanted.category, cursor, limit).await?;
+    let category = wanted.category;
+    let page = match wanted.checkpoint {
+        None => details::read(env, &summary, category, cursor, limit).await?,
+        Some(reference) => {
+            let manifest = find_checkpoint(env, &summary, reference).await?;
+            let reading = details::read_at(env, &manifest, category, cursor, limit);
+            let absent = || Error::NoJournal {
+                checkpoint: manifest.id,
+            };
+            reading.await?.ok_or_else(absent)?
+        }
+    };
     Ok(json!({
         "items": page.items,
         "next": page.next.map(|cursor| cursor.to_string()),

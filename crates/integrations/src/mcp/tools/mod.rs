@@ -1,5 +1,6 @@
 //! The tools of the MCP server: definitions and dispatch.
 
+mod checkpoints;
 mod history;
 mod notes;
 mod schema;
@@ -49,7 +50,10 @@ pub(super) fn list() -> Vec<Value> {
     let all = notes::definitions()
         .into_iter()
         .chain(history::definitions());
-    all.chain(work::definitions()).map(shape).collect()
+    all.chain(checkpoints::definitions())
+        .chain(work::definitions())
+        .map(shape)
+        .collect()
 }
 
 /// Calls a tool. An error of the tool is an answer for the model, which may correct its call; only
@@ -84,6 +88,8 @@ pub(super) async fn call(
         "withdraw" => notes::withdraw(bound, given).await,
         "read_history" => history::read(bound, given).await,
         "search_history" => history::search(bound, given).await,
+        "list_checkpoints" => checkpoints::list(bound, given).await,
+        "show_checkpoint" => checkpoints::show(bound, given).await,
         "checkpoint" => work::checkpoint(bound, given).await,
         "pause" => work::pause(bound, given).await,
         "status" => work::status(bound, given).await,
@@ -111,7 +117,7 @@ mod tests {
     #[test]
     fn tool_schemas_allow_no_other_arguments() {
         let all = list();
-        assert_eq!(all.len(), 14);
+        assert_eq!(all.len(), 16);
         for tool in all {
             let schema = &tool["inputSchema"];
             assert_eq!(schema["type"], "object", "{tool}");

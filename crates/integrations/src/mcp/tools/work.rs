@@ -2,7 +2,7 @@
 
 use segno_core::checkpoint::Trigger;
 use segno_core::journal::StopMode;
-use segno_engine::{history, lease};
+use segno_engine::{history, lease, retention};
 use segno_sessions::json as shapes;
 use segno_sessions::{checkpoint, notes, pause};
 use serde::Deserialize;
@@ -76,6 +76,8 @@ pub(super) async fn checkpoint(bound: &BoundSession, value: Value) -> Result<Val
     let reason: String = reason.chars().take(MAX_CHARS).collect();
     let note = format!("{}: {reason}", bound.agent_label());
     let taken = checkpoint::create(env, &summary, Trigger::Manual, Some(note), &|_, _| {}).await?;
+    // The checkpoint is durable. What could not be pruned is pruned with the next one.
+    let _ = retention::enforce(env, &summary).await;
     Ok(json!({
         "checkpoint": taken.manifest.id,
         "files": taken.captured.files,
@@ -126,6 +128,7 @@ pub(super) async fn status(bound: &BoundSession, value: Value) -> Result<Value, 
         "name": summary.name,
         "workspace": summary.workspace,
         "status": lease::effective_status(env, &summary, &lease),
+        "session_number": state.session_number,
         "run": state.run,
         "reason": stopped.and_then(|stopped| stopped.reason.as_deref()),
         "steps_finished": state.finished,

@@ -4,6 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 use segno_testkit::sandbox::wait_until;
+use serde_json::{Value, json};
 
 use super::{WorkFixture, git};
 use crate::commands::{Live, root};
@@ -173,4 +174,53 @@ fn fork_of_a_checkpoint_continues_with_the_next_task() {
         .filter(|call| *call == "tasks/T2/1/work")
         .count();
     assert_eq!((work.len(), second), (6, 2));
+}
+
+#[test]
+fn checkpoint_of_a_pause_shows_the_plan_as_it_was() {
+    let fixture = WorkFixture::new();
+    fixture.write_file("PLAN.md", FOUR);
+    fixture.set_answer(
+        "tasks/T1/1/review",
+        r#"{"approved": false, "severity": "minor", "comments": ["more"]}"#,
+    );
+    let more = ["--pause-after", "1"];
+    fixture.work("../roles/PLAN.md", &more).refused(130, &[]);
+    let resumed = fixture.segno(&["resume", "job"]).refused(130, &[]);
+    assert!(
+        resumed
+            .stderr
+            .contains("1 task done, 3 remaining; this is session number 2"),
+        "{}",
+        resumed.stderr
+    );
+    let listed = fixture.segno(&["checkpoint", "list", "job", "--json"]);
+    let listed = listed.expect_success().json();
+    let facts = listed.iter().map(|line| {
+        let facts = ["session_number", "tasks_done", "tasks_remaining", "next"];
+        json!(facts.map(|fact| &line[fact]))
+    });
+    let facts: Vec<Value> = facts.collect();
+    assert_eq!(facts, [json!([2, 2, 2, "T3"]), json!([1, 1, 3, "T2"])]);
+    let first = listed[1]["checkpoint"].as_str().unwrap();
+    let shown = fixture.segno(&["checkpoint", "show", first, "--json"]);
+    let shown = shown.expect_success().json().remove(0);
+    let tasks = shown["plan"]["tasks"].as_array().unwrap();
+    let statuses: Vec<&Value> = tasks.iter().map(|task| &task["status"]).collect();
+    assert_eq!(statuses, ["done", "pending", "pending", "pending"]);
+    assert_eq!(shown["feedback"][0]["note"]["comments"][0], "more");
+    // The branch starts at a commit that is known when the session is created.
+    let since = &shown["git"][0]["since"];
+    assert_eq!(since["commit"], shown["plan"]["start"]);
+    assert!(since["files"].as_u64() >= Some(1), "{since}");
+    let text = fixture.segno(&["checkpoint", "show", first, "--plan"]);
+    let text = text.expect_success().stdout;
+    for words in [
+        "1 of 4 tasks done",
+        "- [x] T1: one",
+        "- [ ] T2: two",
+        "next: T2",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }

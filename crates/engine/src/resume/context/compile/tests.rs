@@ -23,7 +23,7 @@ fn handoff(notes: Vec<Note>) -> Handoff {
 fn known<'a>(tasks: &'a [Task], handoff: &'a Handoff) -> ContextInput<'a> {
     ContextInput {
         name: "report",
-        runs: 2,
+        session_number: 2,
         issue: None,
         tasks,
         done: tasks
@@ -81,7 +81,7 @@ fn empty_session_compiles_to_placeholders() {
         resume_context.text(),
         "\
 ## Session
-report, session 2 of 2
+report, session number 2
 used so far: 0 tokens read, 0 written, $0.00
 
 ## Plan
