@@ -93,7 +93,7 @@ impl StopToken {
     /// Requests the run to stop. Requests merge: immediate is stronger than at the next boundary,
     /// cancel is stronger than pause, and fencing is stronger than everything.
     pub fn request_stop(&self, stop: Stop) {
-        // Whoever repeats a request does not want to wait any longer.
+        // A user who repeats a request does not want to wait any longer.
         self.merge_and_notify(stop, true);
     }
 

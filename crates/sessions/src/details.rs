@@ -277,7 +277,7 @@ async fn git_changes(env: &Env, summary: &Summary) -> Result<Page, history::Erro
         return Ok(Page::empty());
     };
     Ok(Page {
-        items: vec![Item::Git(git)],
+        items: vec![Item::Git(Box::new(git))],
         next: None,
     })
 }

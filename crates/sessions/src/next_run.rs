@@ -17,7 +17,6 @@ use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{AttemptStatus, OpenStep, State};
 use segno_core::step;
 use segno_core::store::Summary;
-use segno_core::time::Timestamp;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::drift::{self, OnDrift};
 use segno_engine::resume::{Overrides, Replacement};
@@ -28,7 +27,6 @@ use segno_spec as spec;
 use segno_spec::{Agent, Provider, Workflow};
 
 use crate::last_run::LastRun;
-use crate::progress::Progress;
 use crate::spec_edit::Consent;
 use chosen_spec::{ChosenSpec, choose_spec, start_reading_spec};
 
@@ -194,10 +192,8 @@ pub(crate) async fn prepare(
         Some(OnLimit::Pause) => spec::OnLimit::Pause,
         Some(OnLimit::RetryNow) | None => rate_limits.on_limit,
     };
-    if state.chat.is_none() {
-        let progress = Progress::at(&env, session, &spec.workflow, &state, &finished).await?;
-        observer.notice(&describe_resume(&state, &progress, env.clock.now()));
-    } else if let Some(last) = LastRun::of(&state)
+    if state.chat.is_some()
+        && let Some(last) = LastRun::of(&state)
         && last.reason.is_some()
     {
         observer.notice(&last.describe(env.clock.now()));
@@ -275,20 +271,6 @@ fn end_orphans(env: &Env, summary: &Summary, observer: &dyn Observer) -> Result<
         ));
     }
     Ok(())
-}
-
-/// What a user is told before the session continues: how its last run ended, and how far it is.
-fn describe_resume(state: &State, progress: &Progress, now: Timestamp) -> String {
-    let before = match (LastRun::of(state), &state.forked) {
-        (Some(last), _) => last.describe(now),
-        (None, Some(forked)) => format!("forked from {}", forked.name),
-        (None, None) => "never started".to_owned(),
-    };
-    format!(
-        "{before}; {}; this is session number {}",
-        progress.describe(),
-        state.session_number + 1
-    )
 }
 
 /// Refuses overrides that would have no effect.

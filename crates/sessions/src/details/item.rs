@@ -25,7 +25,7 @@ pub enum Item {
     Note(NoteItem),
     Step(Step),
     Message(Message),
-    Git(Git),
+    Git(Box<Git>),
 }
 
 /// A current note and its metadata.
@@ -178,12 +178,12 @@ pub(super) fn git_at(manifest: &Manifest) -> Vec<Item> {
             count.saturating_sub(names.len())
         });
         let uncommitted = names.uncommitted().into_iter();
-        Item::Git(Git {
+        Item::Git(Box::new(Git {
             unnamed: unnamed.sum(),
             changed: uncommitted.map(str::to_owned).collect(),
             drift: Vec::new(),
             repository: repository.clone(),
-        })
+        }))
     };
     manifest.repositories.iter().map(git).collect()
 }

@@ -15,13 +15,16 @@ use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
 use segno_core::session::{Kind, Status};
 use segno_core::state::Created;
 use segno_core::store::{Error as StoreError, Summary};
+use segno_engine::run::RunStart;
 use segno_engine::steps::chat::Audience;
 use segno_engine::{
     Env, Observer, Outcome, StopToken, checkpoint, checkpointer, history, lease, run,
 };
 
+use crate::last_run::LastRun;
 use crate::listing::resumable_sessions;
 use crate::next_run::SessionEnded;
+use crate::progress::Progress;
 use crate::spec_edit::{self, Consent};
 use crate::start::{self, Request, SpecError, read_spec};
 use crate::{chat, next_run};
@@ -106,6 +109,7 @@ pub async fn resume(
             }
         }
     };
+    announce(&env, &run_start, &*observer).await;
     let lost = run_start.state.status == Status::Running;
     if lost && run_start.workflow.checkpoints.on.contains(&Trigger::Crash) {
         // A checkpoint of what the lost run left behind, before this run changes anything.
@@ -118,6 +122,31 @@ pub async fn resume(
         .await;
     }
     Ok(Box::pin(run::execute(&env, run_start, observer, stop_token)).await?)
+}
+
+/// Tells the user how the last run ended, how far the session is, and its new number.
+async fn announce(env: &Env, run_start: &RunStart, observer: &dyn Observer) {
+    let RunStart {
+        session,
+        workflow,
+        state,
+        finished,
+        ..
+    } = run_start;
+    let before = match (LastRun::of(state), &state.forked) {
+        (Some(last), _) => last.describe(env.clock.now()),
+        (None, Some(forked)) => format!("forked from {}", forked.name),
+        (None, None) => "never started".to_owned(),
+    };
+    // The run reports what cannot be read.
+    let Ok(progress) = Progress::at(env, *session, workflow, state, finished).await else {
+        return;
+    };
+    observer.notice(&format!(
+        "{before}; {}; this is session number {}",
+        progress.describe(),
+        state.session_number + 1
+    ));
 }
 
 /// Asks the user at the terminal whether an edited spec may start what it adds. Returns the error if

@@ -70,7 +70,7 @@ fn json_events_have_stable_keys() {
     step_finished: at attempt elapsed_ms kind output path revision run seq session usage v
     artifact_written: at bytes digest kind path run seq session v
     run_ended: at kind run seq session status v
-    result: artifacts kind name output run saved session status steps_finished steps_skipped usage v
+    result: artifacts kind name output run saved session session_number status steps_finished steps_skipped usage v
     ");
     let seqs: Vec<_> = lines
         .iter()

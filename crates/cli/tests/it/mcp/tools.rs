@@ -290,7 +290,7 @@ fn checkpoints_show_what_was_known_then() {
     client.refused("read_history", &unknown);
     // A checkpoint of another session is not shown.
     sandbox
-        .segno(&["run", "chain.yaml", "--name", "other"])
+        .segno(&["run", "chain.yaml", "--name", "other", "--out", "elsewhere"])
         .expect_success();
     let other = sandbox.segno(&["checkpoint", "create", "other", "--json"]);
     let other = other.expect_success().json().remove(0);
