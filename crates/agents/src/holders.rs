@@ -113,7 +113,7 @@ fn is_writable(info: &str) -> bool {
 }
 
 fn holder(pid: u32) -> Option<Holder> {
-    let stat = process::stat(pid).filter(|stat| stat.is_alive())?;
+    let stat = process::stat(pid).filter(process::Stat::is_alive)?;
     Some(Holder {
         pid,
         started: stat.started,

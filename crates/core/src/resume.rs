@@ -43,6 +43,8 @@ pub struct Evidence {
     pub transcript: Option<Health>,
     /// Whether a copy of the transcript is stored.
     pub has_copy: bool,
+    /// Whether the agent refused the conversation although its transcript exists.
+    pub refused: bool,
     /// The context usage.
     pub context_usage: Option<ContextUsage>,
     /// When the context counts as full.
@@ -137,7 +139,9 @@ fn refusal(strategy: Strategy, evidence: &Evidence) -> Option<String> {
         (Strategy::Repaired | Strategy::Restored, Some(Health::Unexamined)) => {
             "only the agent can read and write its transcripts"
         }
-        (Strategy::Restored, Some(Health::Intact | Health::Damaged(_) | Health::Unreadable(_))) => {
+        (Strategy::Restored, Some(Health::Intact | Health::Damaged(_) | Health::Unreadable(_)))
+            if !evidence.refused =>
+        {
             "the transcript exists"
         }
         (Strategy::Restored, _) if !evidence.has_copy => "no copy of the transcript is stored",
@@ -266,6 +270,15 @@ mod tests {
                     ..evidence()
                 },
                 Strategy::Summarized,
+            ),
+            (
+                Evidence {
+                    ruled_out: vec![Strategy::Native],
+                    refused: true,
+                    has_copy: true,
+                    ..evidence()
+                },
+                Strategy::Restored,
             ),
             (
                 Evidence {

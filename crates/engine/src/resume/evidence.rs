@@ -148,7 +148,21 @@ impl Search<'_> {
             None => FoundConversation::default(),
         };
         found.evidence.ruled_out = ruled_out;
+        let is_intact = found.evidence.transcript == Some(Health::Intact);
+        if is_intact && excluded == [Strategy::Native] {
+            self.copy_refused(&mut found).await;
+        }
         Ok(found)
+    }
+
+    /// Takes a copy of an intact transcript that the agent refused, to be restored under a new id: an
+    /// agent may look for a conversation where its folder was before.
+    async fn copy_refused(&self, found: &mut FoundConversation) {
+        if let (Some(native), Some(files)) = (&found.native, self.cli_agent.transcript_files()) {
+            let copy = files.copy(&native.id).await.ok();
+            found.use_copy(self.cli_agent, copy).await;
+            found.evidence.refused = found.evidence.has_copy;
+        }
     }
 
     /// Collects what is left of a conversation.

@@ -160,7 +160,11 @@ impl Runner {
                         cli_agent.kind(),
                         error.message
                     ));
-                    excluded.extend(call_plan.strategy);
+                    if error.kind == ErrorKind::ContextFull {
+                        excluded.extend(NEEDS_TRANSCRIPT);
+                    } else {
+                        excluded.extend(call_plan.strategy);
+                    }
                 }
                 // What was said is recorded, so that a fresh conversation can continue.
                 Err(error)

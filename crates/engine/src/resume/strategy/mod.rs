@@ -32,6 +32,8 @@ pub(crate) struct Source<'a> {
     pub(crate) native: Option<&'a NativeConversation>,
     /// A stored copy of its transcript.
     pub(crate) copy: Option<&'a TranscriptCopy>,
+    /// Whether the agent refused the conversation under its own id, although it has the transcript.
+    pub(crate) refused: bool,
     /// Everything that was said, for an agent that did not say it.
     pub(crate) entries: &'a [ConversationItem],
     /// Whether a transcript may be written for another agent; not if that was tried and failed.

@@ -5,7 +5,11 @@ use segno_core::agent;
 use super::{Opened, Source};
 
 pub(super) async fn open(source: &Source<'_>) -> Result<Opened, agent::Error> {
-    let id = source.own_id();
+    let id = if source.refused {
+        source.new_id()
+    } else {
+        source.own_id()
+    };
     if let (Some(copy), Some(transcripts)) = (source.copy, source.cli_agent.transcript_files()) {
         transcripts.install(&id, copy, source.workspace).await?;
     }
