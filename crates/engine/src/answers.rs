@@ -202,7 +202,7 @@ mod tests {
         let answers = Answers::default();
         let fresh = |step: usize| Source::Fresh {
             text: "x".repeat(CACHE_BYTES / 4).into(),
-            path: Path::root("steps").join(&step.to_string()),
+            path: Path::root("steps").join(step.to_string()),
             revision: 0,
         };
         let added: Vec<Answer> = (0..6).map(|step| answers.add(fresh(step))).collect();

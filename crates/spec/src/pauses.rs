@@ -59,6 +59,6 @@ mod tests {
 
     #[test]
     fn pause_waits_five_minutes_by_default() {
-        assert_eq!(PausePolicy::default().within, Duration::from_secs(300));
+        assert_eq!(PausePolicy::default().within, Duration::from_mins(5));
     }
 }

@@ -67,7 +67,7 @@ impl Sqlite {
         // A command that looks a name up reads the session next, so its database stays open.
         let summary = self
             .database_within(session, LIST_PATIENCE)
-            .and_then(|database| self.query(session, &database.reader(), |it| it.summary()));
+            .and_then(|database| self.query_summary(session, &database.reader()));
         match summary {
             Ok(summary) => summary.name == *name,
             Err(Error::NoSession(_)) => self.locks.state(session) != OwnerLock::Free,

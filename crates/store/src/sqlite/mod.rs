@@ -201,7 +201,15 @@ impl Sqlite {
         }
         let connection = self.with_room(|| connection::open_reader(&path, LIST_PATIENCE))?;
         let connection = connection.ok_or_else(|| self.missing(session))?;
-        self.query(session, &connection, |reader| reader.summary())
+        self.query_summary(session, &connection)
+    }
+
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method itself is not general over the lifetime of its reader"
+    )]
+    fn query_summary(&self, session: SessionId, connection: &Connection) -> Result<Summary, Error> {
+        self.query(session, connection, |reader| reader.summary())
     }
 
     fn query<T>(

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use super::scene::StepFixture;
 use super::trial::Trial;
 use crate::crash::trial::Violation;
 
@@ -98,7 +99,7 @@ impl Trial<'_> {
             if now.difference(&earlier).next().is_some() {
                 together.extend(now.intersection(&earlier).copied());
             }
-            self.scene.pause();
+            StepFixture::pause();
         }
         let ended = run.wait();
         if !together.is_empty() {

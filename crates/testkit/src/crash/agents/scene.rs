@@ -111,7 +111,7 @@ impl StepFixture {
     }
 
     /// Waits a moment before a condition is checked again.
-    pub(super) fn pause(&self) {
+    pub(super) fn pause() {
         thread::sleep(PAUSE);
     }
 
