@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fork::ForkPlan;
 use crate::resume::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
-use crate::{ListedSession, ListedState, SessionDetails, StepStatus};
+use crate::{ListedSession, SessionDetails, StepStatus};
 
 pub use checkpoint::{Section, checkpoint, checkpoint_overview, checkpoint_sections};
 pub use work::work_plan;
@@ -145,10 +145,9 @@ pub fn chat(state: &State) -> Value {
     })))
 }
 
-/// A session in a list; `state` is absent if its journal is unreadable.
-pub fn session_line(listed: &ListedSession, state: Option<&ListedState>) -> Value {
+/// A session in a list, and the rate limit that it waits for.
+pub fn session_line(listed: &ListedSession, waits: Option<(&Path, &Suspension)>) -> Value {
     let summary = &listed.summary;
-    let waits = state.and_then(|state| state.suspended.as_ref());
     json!({
         "v": V,
         "kind": "session",
@@ -159,7 +158,6 @@ pub fn session_line(listed: &ListedSession, state: Option<&ListedState>) -> Valu
         "workspace": summary.workspace,
         "created_at": summary.created_at.to_string(),
         "updated_at": summary.updated_at.to_string(),
-        "session_number": state.map(|state| state.session_number),
         "run": summary.run,
         "events": summary.head.seq,
         "spec_digest": summary.spec_digest,
@@ -200,10 +198,12 @@ pub fn note_counts(handoff: &Handoff) -> Value {
 /// All details of a session, at `now`.
 pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
     let state = &shown.state;
-    let listed = ListedState::of(state, now);
-    let mut line = fields(session_line(&shown.listed, Some(&listed)));
+    let waits = state.suspended(now);
+    let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
+    let mut line = fields(session_line(&shown.listed, waits));
     let created = state.created.as_ref();
     line.extend(fields(json!({
+        "session_number": state.session_number,
         "forked_from": state.forked.as_ref().map(|forked| json!({
             "session": forked.from,
             "name": forked.name,

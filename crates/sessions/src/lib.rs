@@ -36,7 +36,6 @@ pub mod trash;
 pub mod work;
 
 pub use listing::{
-    ListedSession, ListedState, find, find_newest_in, in_folder, list, listed_states, newest_in,
-    outdated,
+    ListedSession, find, find_newest_in, in_folder, list, newest_in, outdated, suspensions,
 };
 pub use show::{SessionDetails, StepDetails, StepStatus, show};

@@ -9,10 +9,8 @@ use segno_core::id::{self, Name, SessionId, Unresolved};
 use segno_core::journal::Suspension;
 use segno_core::lease::{Lease, LeaseDecision};
 use segno_core::session::Status;
-use segno_core::state::State;
 use segno_core::step::Path;
 use segno_core::store::{Error as StoreError, Filter, Summary, TrashedSession};
-use segno_core::time::Timestamp;
 use segno_engine::{Env, history, lease};
 
 /// Why a session was not found.
@@ -110,34 +108,21 @@ pub async fn list(
     Ok((listed, damaged))
 }
 
-/// What a list shows of a session's journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedState {
-    /// How many times the session was started or resumed.
-    pub session_number: u64,
-    /// The step that continues first, if everything waits for the end of a rate limit.
-    pub suspended: Option<(Path, Suspension)>,
-}
-
-impl ListedState {
-    /// What a list shows of this state at `now`.
-    pub fn of(state: &State, now: Timestamp) -> Self {
-        let suspended = state.suspended(now);
-        Self {
-            session_number: state.session_number,
-            suspended: suspended.map(|(path, suspension)| (path.clone(), suspension)),
-        }
-    }
-}
-
-/// What a list shows of its sessions' journals. Skips unreadable sessions.
-pub async fn listed_states(env: &Env, listed: &[ListedSession]) -> HashMap<SessionId, ListedState> {
+/// The sessions of a list in which all work waits for the end of a rate limit. Skips unreadable
+/// sessions.
+pub async fn suspensions(
+    env: &Env,
+    listed: &[ListedSession],
+) -> HashMap<SessionId, (Path, Suspension)> {
     let now = env.clock.now();
     let mut found = HashMap::new();
-    for listed in listed {
+    for listed in listed.iter().filter(|listed| listed.status.is_resumable()) {
         let session = listed.summary.id;
-        if let Ok(state) = history::load_state(env, session).await {
-            found.insert(session, ListedState::of(&state, now));
+        let Ok(state) = history::load_state(env, session).await else {
+            continue;
+        };
+        if let Some((path, suspension)) = state.suspended(now) {
+            found.insert(session, (path.clone(), suspension));
         }
     }
     found

@@ -13,7 +13,7 @@ use segno_engine::{Env, history};
 use segno_sessions as sessions;
 use segno_sessions::checkpoint::{self, Overview};
 use segno_sessions::json as shapes;
-use segno_sessions::{ListedSession, ListedState, work};
+use segno_sessions::{ListedSession, work};
 use serde_json::{Value, json};
 
 use crate::context::{Context, Persistence};
@@ -64,7 +64,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         };
         waiting += u64::from(listed.status.is_resumable() && listed.status != Status::Running);
         if args.json {
-            let mut line = shapes::session_line(listed, Some(&ListedState::of(&state, now)));
+            let waits = state.suspended(now);
+            let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
+            let mut line = shapes::session_line(listed, waits);
+            line["session_number"] = state.session_number.into();
             line["steps_finished"] = state.finished.into();
             line["usage"] = shapes::usage(&state.usage);
             line["chat"] = shapes::chat(&state);

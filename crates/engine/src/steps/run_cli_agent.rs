@@ -153,7 +153,7 @@ impl Runner {
                         ..answer
                     });
                 }
-                Err(error) if continues && is_conversation_unusable(&error, written.entries) => {
+                Err(error) if continues && is_conversation_unusable(&error) => {
                     self.observer.notice(&format!(
                         "step {}: {} cannot resume its own conversation: {}",
                         step.path,
@@ -191,13 +191,12 @@ impl Runner {
 }
 
 /// Whether an error says that the program cannot resume this conversation, rather than that it could not
-/// be started or that the work failed.
-fn is_conversation_unusable(error: &agent::Error, entries: u64) -> bool {
-    match error.kind {
-        ErrorKind::NoConversation => entries == 0,
-        ErrorKind::ContextFull => true,
-        _ => false,
-    }
+/// be started or that the work failed. It may have reported other things before.
+fn is_conversation_unusable(error: &agent::Error) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::NoConversation | ErrorKind::ContextFull
+    )
 }
 
 /// The part of a usage that is not in the journal yet.

@@ -211,10 +211,11 @@ fn describe_repository(repository: &Repository) -> String {
         "" => String::new(),
         path => format!("{path}: "),
     };
-    let commit = repository.commit.as_deref().unwrap_or("no commit yet");
-    let commit = commit.get(..10).unwrap_or(commit);
     let branch = repository.branch.as_deref().unwrap_or("no branch");
-    let mut facts = vec![format!("{branch} at {commit}")];
+    let mut facts = vec![match repository.commit.as_deref() {
+        Some(commit) => format!("{branch} at {}", commit.get(..10).unwrap_or(commit)),
+        None => format!("{branch} without a commit"),
+    }];
     for (count, what) in [
         (repository.unpushed, "not pushed"),
         (repository.staged, "staged"),

@@ -84,11 +84,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     });
     let is_cut = limit.is_some_and(|limit| shown.len() > limit);
     shown.truncate(limit.unwrap_or(usize::MAX));
-    let states = sessions::listed_states(&env, &shown).await;
+    let waits = sessions::suspensions(&env, &shown).await;
     if args.json {
         for listed in &shown {
-            let state = states.get(&listed.summary.id);
-            json_line(&shapes::session_line(listed, state));
+            let waits = waits.get(&listed.summary.id);
+            json_line(&shapes::session_line(
+                listed,
+                waits.map(|(path, of)| (path, of)),
+            ));
         }
         for error in &damaged {
             json_line(
@@ -100,20 +103,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let now = env.clock.now();
     let row = |listed: &sessions::ListedSession| {
         let summary = &listed.summary;
-        let state = states.get(&summary.id);
         let mut row = vec![
             summary.name.to_string(),
-            match state.and_then(|state| state.suspended.as_ref()) {
+            match waits.get(&summary.id) {
                 Some((_, of)) => format!("{}, {}", listed.status, timestamp::suspended(of)),
                 None => listed.status.to_string(),
             },
             format!(
                 "{} ago",
                 segno_core::time::format_duration(now.since(summary.updated_at))
-            ),
-            state.map_or_else(
-                || "-".to_owned(),
-                |state| text::number(state.session_number),
             ),
             summary.kind.to_string(),
             summary.id.to_string(),
@@ -124,17 +122,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         row
     };
     let head: &[&str] = if args.all {
-        &[
-            "NAME",
-            "STATUS",
-            "LAST EVENT",
-            "SESSION NO",
-            "KIND",
-            "ID",
-            "FOLDER",
-        ]
+        &["NAME", "STATUS", "LAST EVENT", "KIND", "ID", "FOLDER"]
     } else {
-        &["NAME", "STATUS", "LAST EVENT", "SESSION NO", "KIND", "ID"]
+        &["NAME", "STATUS", "LAST EVENT", "KIND", "ID"]
     };
     if shown.is_empty() {
         let elsewhere = if args.all || args.status.is_some() {

@@ -253,8 +253,12 @@ fn lines_of_an_answer_appear_above_what_is_typed() {
     terminal.key("C-a");
     terminal.wait_for(1, "> the next question is long");
     sandbox.write("go", "");
-    terminal.wait_for(1, "line 60");
-    let screen = terminal.screen();
+    // The prompt is drawn again below each piece of the answer, so a screen may be without it.
+    let mut screen = String::new();
+    wait_until("the answer and the typed text are shown", || {
+        screen = terminal.screen();
+        screen.contains("line 60") && screen.contains("> the next question is long")
+    });
     let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
     let shown: Vec<&&str> = lines
         .iter()

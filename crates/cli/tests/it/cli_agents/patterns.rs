@@ -196,8 +196,8 @@ fn assert_told_after_pause_and_crash(executor: Executor, patterns: &[(&str, &str
         let note = ["note", "decision", "Use SQLite", "--session", "task"];
         segno(&note).expect_success();
         for (crashes, session, ended) in [
-            (false, "task, session 2 of 2", "after_steps: 1 "),
-            (true, "task, session 4 of 4", "the process"),
+            (false, "task, session number 2", "after_steps: 1 "),
+            (true, "task, session number 4", "the process"),
         ] {
             if crashes {
                 fixture.crash();

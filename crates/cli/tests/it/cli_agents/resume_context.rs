@@ -161,7 +161,7 @@ continuity: {{pause: {{after_steps: 1}}}}
             .0
             .to_owned()
     };
-    assert!(context(&before).contains("task, session 2 of 2"));
+    assert!(context(&before).contains("task, session number 2"));
     assert_eq!(context(&before), context(&after));
     let new = conversation(&after)
         .into_iter()

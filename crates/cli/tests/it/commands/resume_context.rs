@@ -74,7 +74,7 @@ fn first_step_of_each_agent_is_told_after_a_crash() {
     );
     assert_eq!(after, "");
     for words in [
-        "chain, session 2 of 2",
+        "chain, session number 2",
         "1 of 4 done",
         "- [x] **steps/0**",
         "- [ ] **steps/1** (started)",
@@ -111,7 +111,10 @@ fn first_step_of_each_agent_is_told_after_a_crash() {
     assert!(told.contains(kept), "{kept}");
     let logs = sandbox.segno(&["logs", "chain", "--full"]).expect_success();
     assert_eq!(logs.stdout.matches(", with the resume context").count(), 2);
-    assert!(logs.stdout.contains("| chain, session 2 of 2"), "{logs:?}");
+    assert!(
+        logs.stdout.contains("| chain, session number 2"),
+        "{logs:?}"
+    );
 }
 
 #[test]
@@ -178,7 +181,7 @@ fn failure_and_fork_are_named_as_the_reason() {
     sandbox.segno(&["resume", "copy"]).expect_success();
     let attempts = (1..=3).map(|attempt| format!("heard/steps.1.{attempt}"));
     let told: String = attempts.map(|file| sandbox.read(&file)).collect();
-    assert!(told.contains("copy, session 2 of 2"), "{told}");
+    assert!(told.contains("copy, session number 1"), "{told}");
     let fork = "reason for the stop: this session is a fork of `chain`";
     assert!(told.contains(fork), "{told}");
 }

@@ -27,9 +27,9 @@ fn sessions_are_listed_newest_first() {
     let sandbox = completed_and_failed();
     let output = sandbox.segno(&["sessions", "list"]).expect_success();
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
-    NAME  STATUS  LAST EVENT  SESSION NO  KIND  ID
-    done  completed  [TOOK] ago  1  workflow  [ID]
-    stuck  failed  [TOOK] ago  1  workflow  [ID]
+    NAME  STATUS  LAST EVENT  KIND  ID
+    done  completed  [TOOK] ago  workflow  [ID]
+    stuck  failed  [TOOK] ago  workflow  [ID]
     ");
     assert_eq!(output.stderr, "");
     let output = sandbox
@@ -39,7 +39,7 @@ fn sessions_are_listed_newest_first() {
     let output = sandbox
         .segno(&["sessions", "list", "--json"])
         .expect_success();
-    insta::assert_snapshot!(keys(&output.json()[0]), @"created_at events kind name owner run session session_kind session_number spec_digest status suspended updated_at v workspace");
+    insta::assert_snapshot!(keys(&output.json()[0]), @"created_at events kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
 }
 
 #[test]
