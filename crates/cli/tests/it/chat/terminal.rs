@@ -358,6 +358,10 @@ fn shell_is_usable_after_a_kill_at_the_prompt() {
     terminal.wait_for(1, "> echo $((6*7)); stty -a > modes");
     terminal.key("Enter");
     terminal.wait_for(1, "42");
+    // `stty` runs after the shell has printed.
+    wait_until("the modes are written", || {
+        sandbox.read("modes").ends_with('\n')
+    });
     assert_usable(&sandbox.read("modes"));
 }
 
