@@ -19,7 +19,7 @@ pub struct Cancellation(Arc<AtomicU8>);
 
 impl Cancellation {
     /// An error if the work is cancelled. Work calls this before each part that can take long.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         match self.0.load(Ordering::Acquire) {
             CANCELLED => Err(cancelled()),
             _ => Ok(()),
@@ -27,7 +27,7 @@ impl Cancellation {
     }
 
     /// Work calls this once, right before its effect. From then on it is not cancelled.
-    pub fn commit(&self) -> Result<(), String> {
+    pub(crate) fn commit(&self) -> Result<(), String> {
         match self.change(COMMITTED) {
             Err(CANCELLED) => Err(cancelled()),
             _ => Ok(()),

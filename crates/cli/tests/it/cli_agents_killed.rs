@@ -11,7 +11,7 @@
 #[cfg(feature = "failpoints")]
 use segno_testkit::crash::Counted;
 use segno_testkit::crash::agents::{
-    Run, StepFixture, StrikeSignal, Tally, attempt_all, explain, strikes, strikes_again,
+    Run, StepFixture, Strike, StrikeSignal, Tally, attempt_all, explain, strikes, strikes_again,
 };
 use segno_testkit::crash::sample;
 use segno_testkit::model::{Call, Part, Purpose, Role, Script, Turn, conversation, standard};
@@ -34,12 +34,9 @@ fn seed() -> u64 {
     seed
 }
 
-fn survive(agent: Agent) {
-    let seed = seed();
-    let all = StrikeSignal::ALL.into_iter();
-    let all = all.flat_map(|blow| strikes(agent, blow, 30, seed));
-    let drawn = sample(all.collect(), SAMPLE, seed);
-    let outcomes = attempt_all(segno(), &drawn, 2, |outcome| {
+/// Strikes, two at a time. Returns the totals, and what was wrong.
+fn strike_all(strikes: &[Strike]) -> (Tally, Vec<String>) {
+    let outcomes = attempt_all(segno(), strikes, 2, |outcome| {
         println!(
             "{} {:?} {:?}",
             outcome.strike, outcome.hit, outcome.strategies
@@ -48,7 +45,15 @@ fn survive(agent: Agent) {
     let tally: Tally = outcomes.iter().collect();
     println!("{tally}");
     let wrong = outcomes.iter().filter(|outcome| !outcome.is_good());
-    let wrong: Vec<String> = wrong.map(explain).collect();
+    (tally, wrong.map(explain).collect())
+}
+
+fn survive(agent: Agent) {
+    let seed = seed();
+    let all = StrikeSignal::ALL.into_iter();
+    let all = all.flat_map(|blow| strikes(agent, blow, 30, seed));
+    let drawn = sample(all.collect(), SAMPLE, seed);
+    let (tally, wrong) = strike_all(&drawn);
     assert!(tally.is_good(), "{tally}\n{}", wrong.join("\n"));
     assert!(tally.hits + 1 >= SAMPLE as u64, "too many misses: {tally}");
 }
@@ -59,21 +64,8 @@ fn killed_resume_can_be_resumed() {
     let seed = seed();
     let all = Agent::ALL.into_iter();
     let all = all.flat_map(|agent| strikes_again(agent, 30, seed));
-    let outcomes = attempt_all(
-        segno(),
-        &sample(all.collect(), SAMPLE, seed),
-        2,
-        |outcome| {
-            println!(
-                "{} {:?} {:?}",
-                outcome.strike, outcome.hit, outcome.strategies
-            );
-        },
-    );
-    let wrong = outcomes.iter().filter(|outcome| !outcome.is_good());
-    let wrong: Vec<String> = wrong.map(explain).collect();
+    let (tally, wrong) = strike_all(&sample(all.collect(), SAMPLE, seed));
     assert_eq!(wrong, [""; 0]);
-    let tally: Tally = outcomes.iter().collect();
     assert!(tally.count("struck again") > 0, "{tally}");
 }
 
@@ -91,16 +83,7 @@ fn obstacles_are_no_reason_to_give_a_conversation_up() {
         "codex/segno/kill/count:130~home-renamed",
     ];
     let sample = sample.map(|words| words.parse().unwrap());
-    let outcomes = attempt_all(segno(), &sample, 2, |outcome| {
-        println!(
-            "{} {:?} {:?}",
-            outcome.strike, outcome.hit, outcome.strategies
-        );
-    });
-    let tally: Tally = outcomes.iter().collect();
-    println!("{tally}");
-    let wrong = outcomes.iter().filter(|outcome| !outcome.is_good());
-    let wrong: Vec<String> = wrong.map(explain).collect();
+    let (tally, wrong) = strike_all(&sample);
     assert_eq!(wrong, [""; 0], "{tally}");
     assert_eq!(tally.count("intact conversations given up"), 0);
     assert_eq!(tally.count("two agents at once"), 0);

@@ -28,6 +28,13 @@ fn in_command(agent: Agent) -> (Fixture, std::process::Child) {
     (fixture, child)
 }
 
+/// The step continued in the agent's own conversation.
+fn assert_resumed_natively(fixture: &Fixture, agent: Agent) {
+    let opened = fixture.opened();
+    let expected = (opened[0].0.clone(), "native".to_owned());
+    assert_eq!(opened[1], expected, "{agent:?}");
+}
+
 #[test]
 fn killed_guard_leaves_nothing_while_segno_runs() {
     for agent in Agent::ALL {
@@ -43,12 +50,7 @@ fn killed_guard_leaves_nothing_while_segno_runs() {
             "{agent:?} {left:?}"
         );
         fixture.wait_until_idle();
-        let opened = fixture.opened();
-        assert_eq!(
-            opened[1],
-            (opened[0].0.clone(), "native".to_owned()),
-            "{agent:?}"
-        );
+        assert_resumed_natively(&fixture, agent);
     }
 }
 
@@ -70,12 +72,7 @@ fn agent_dies_with_a_guard_that_is_killed_with_segno() {
         let told = "ended what an earlier run left behind";
         assert!(output.stderr.contains(told), "{agent:?} {output:?}");
         fixture.wait_until_idle();
-        let opened = fixture.opened();
-        assert_eq!(
-            opened[1],
-            (opened[0].0.clone(), "native".to_owned()),
-            "{agent:?}"
-        );
+        assert_resumed_natively(&fixture, agent);
     }
 }
 
