@@ -5,13 +5,16 @@ DENY_VERSION := 0.20.2
 NEXTEST_VERSION := 0.9.143
 MUTANTS_VERSION := 27.1.0
 DEBIAN_PACKAGES := strace tmux procps python3-venv tar zstd faketime
-# What templates are compared with, what telemetry is read with, and a server of S3.
-PYTHON_PACKAGES := jinja2==3.1.6 opentelemetry-proto==1.45.2 moto[server]==5.2.5
-# MCP servers that tools are asked of; agents as people install them, driven offline; and the node
-# that the two adapters of the Agent Client Protocol ask for, whatever the machine has.
+# What templates are compared with, what telemetry is read with, a server of S3, and generated requests
+# to the server.
+PYTHON_PACKAGES := jinja2==3.1.6 opentelemetry-proto==1.45.2 moto[server]==5.2.5 schemathesis==4.32.5
+# MCP servers that tools are asked of; agents as people install them, driven offline; the node that the
+# two adapters of the Agent Client Protocol ask for, whatever the machine has; and a client of the
+# server that is generated from its OpenAPI document.
 NPM_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
   @anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 \
-  @agentclientprotocol/claude-agent-acp@0.99.0 @agentclientprotocol/codex-acp@2.6.0 node@22.23.3
+  @agentclientprotocol/claude-agent-acp@0.99.0 @agentclientprotocol/codex-acp@2.6.0 node@22.23.3 \
+  openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3
 FEATURES := --features segno-cli/failpoints
 SEED ?= 1
 # How many bits of each byte `make crash` flips; 8 takes hours.

@@ -45,7 +45,7 @@ pub use anthropic::Anthropic;
 pub use bedrock::Bedrock;
 pub use claude_code::ClaudeCode;
 pub use codex::Codex;
-pub use command::{Command, Launch};
+pub use command::{AgentEnvironment, Command, Launch};
 pub use http::{Client, Endpoint, Inference};
 pub use mcp::{Mcp, McpError, McpServer};
 pub use openai::{KeyHeader, OpenAi};

@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segno_core::agent::{AccessMode, Error, ErrorKind, Request};
+use segno_core::agent::{AccessMode, Error, ErrorKind, RefusalReason, Request};
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::ports::Clock;
 
-use crate::command::Launch;
 use crate::command::output::Line;
+use crate::command::{AgentEnvironment, Launch};
+use crate::http::kind_of_client_error;
 use crate::reset::parse_try_again_in;
 use crate::service::SegnoMcpServer;
 use crate::transcript::{Object, parse};
@@ -42,6 +43,14 @@ impl Permissions {
     }
 }
 
+/// Why a program may be refused a tool in a request with this access.
+pub(crate) fn refusal_reason(access: AccessMode) -> RefusalReason {
+    match access {
+        AccessMode::ReadWrite => RefusalReason::Permissions,
+        AccessMode::ReadOnly | AccessMode::InputOnly => RefusalReason::ReadOnly,
+    }
+}
+
 /// How a program is started on this machine.
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -49,6 +58,8 @@ pub struct Setup {
     pub program: String,
     /// The folder in which the program keeps its transcripts.
     pub home: PathBuf,
+    /// The user's home, where it is known.
+    pub user_home: Option<PathBuf>,
     pub permissions: Permissions,
     /// Further tools that it may use, in the program's own syntax.
     pub allowed_tools: Vec<String>,
@@ -57,6 +68,8 @@ pub struct Setup {
     pub window: Option<u64>,
     /// An MCP server that the program gets in addition to its own.
     pub service: Option<SegnoMcpServer>,
+    /// Which environment variables the program gets.
+    pub environment: AgentEnvironment,
     /// Starts the process guard.
     pub guard: Launch,
 }
@@ -100,7 +113,7 @@ pub(crate) fn kind_of_status(status: u64, wait: Option<Duration>) -> ErrorKind {
         413 => ErrorKind::ContextFull,
         429 => ErrorKind::RateLimited(wait),
         500.. => ErrorKind::Server,
-        _ => ErrorKind::Invalid,
+        status => kind_of_client_error(u16::try_from(status).unwrap_or_default()),
     }
 }
 

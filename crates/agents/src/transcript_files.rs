@@ -9,6 +9,7 @@
 
 mod sub_agents;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Cursor, Read, Seek};
@@ -17,8 +18,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use segno_core::agent::{Error, ErrorKind};
-use segno_core::cli_agent::{self, Health, TranscriptCopy, TranscriptState};
-use segno_core::conversation::{Branch, ConversationItem, ItemContent, Origin, Thread, Tokens};
+use segno_core::cli_agent::{self, Health, KnownItems, TranscriptCopy, TranscriptState};
+use segno_core::conversation::contents::Content;
+use segno_core::conversation::{
+    Branch, ConversationItem, ItemContent, MISSING_ITEMS, Origin, Thread, Tokens, plain_text,
+};
 use segno_core::fault::{Point, point};
 use segno_core::ports::Boxed;
 use segno_core::time::Timestamp;
@@ -31,6 +35,10 @@ use crate::transcript::{Item, Relocation, Repair, Report, Target, TranscriptForm
 const MAX_LISTED: usize = 3;
 /// How many of the newest messages and results are known by id.
 const MAX_NAMES: usize = 4096;
+/// How many messages are known that quote what a transcript lacked.
+const MAX_ANNOUNCED: usize = 16;
+/// The model of messages that Claude Code writes in the model's name.
+const SYNTHETIC: &str = "<synthetic>";
 /// The extension of draft files.
 const DRAFT: &str = "segno-draft";
 
@@ -40,6 +48,8 @@ pub(crate) struct LocalTranscripts {
     pub(crate) native: TranscriptFormat,
     /// The program's home folder, which holds them.
     pub(crate) home: PathBuf,
+    /// The user's home.
+    pub(crate) user_home: Option<PathBuf>,
     /// The model that continues a written transcript, if one is chosen.
     pub(crate) model: Option<String>,
 }
@@ -49,7 +59,35 @@ impl LocalTranscripts {
         Self {
             native,
             home: setup.home.clone(),
+            user_home: setup.user_home.clone(),
             model: setup.model.clone(),
+        }
+    }
+
+    async fn search_elsewhere(
+        &self,
+        earlier: &Path,
+        id: &str,
+    ) -> Result<Option<(PathBuf, TranscriptCopy)>, Error> {
+        let found = if earlier == self.home {
+            Ok(None)
+        } else {
+            find(self.native, earlier, id)
+        };
+        let found_at = match &found {
+            Ok(Some(_)) => Some(earlier.to_owned()),
+            _ => below_home(self.user_home.as_deref(), earlier)
+                .into_iter()
+                .filter(|folder| *folder != self.home)
+                .find(|folder| matches!(find(self.native, folder, id), Ok(Some(_)))),
+        };
+        match (found_at, found) {
+            (Some(folder), _) => {
+                let copy = copy(self.native, &folder, id).await?;
+                Ok(Some((folder, copy)))
+            }
+            (None, Err(error)) => Err(error),
+            (None, Ok(_)) => Ok(None),
         }
     }
 }
@@ -63,18 +101,16 @@ impl cli_agent::TranscriptFiles for LocalTranscripts {
         Box::pin(copy(self.native, &self.home, id))
     }
 
-    fn copy_from<'a>(
+    fn copy_from_elsewhere<'a>(
         &'a self,
-        home: &'a Path,
+        earlier: &'a Path,
         id: &'a str,
-    ) -> Boxed<'a, Result<Option<TranscriptCopy>, Error>> {
-        Box::pin(async move {
-            match find(self.native, home, id) {
-                Ok(None) => Ok(None),
-                Ok(Some(_)) => copy(self.native, home, id).await.map(Some),
-                Err(error) => Err(error),
-            }
-        })
+    ) -> Boxed<'a, Result<Option<(PathBuf, TranscriptCopy)>, Error>> {
+        Box::pin(self.search_elsewhere(earlier, id))
+    }
+
+    fn contents(&self, items: &[ConversationItem]) -> Vec<Option<Content>> {
+        self.native.reported_contents(items)
     }
 
     fn inspect_copy<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<TranscriptState, Error>> {
@@ -99,6 +135,22 @@ impl cli_agent::TranscriptFiles for LocalTranscripts {
     ) -> Boxed<'a, Result<Vec<String>, Error>> {
         Box::pin(compose(self, id, entries, folder))
     }
+}
+
+/// Where a folder may be after the user's home was renamed: the ends of its path, the longest first,
+/// below the present home.
+fn below_home(user_home: Option<&Path>, folder: &Path) -> Vec<PathBuf> {
+    let Some(user_home) = user_home else {
+        return Vec::new();
+    };
+    let mut rest = folder.components();
+    // The root.
+    rest.next();
+    let mut ends = Vec::new();
+    while rest.next().is_some() && !rest.as_path().as_os_str().is_empty() {
+        ends.push(user_home.join(rest.as_path()));
+    }
+    ends
 }
 
 /// Inspects the transcript of a conversation; `None` if there is none.
@@ -126,7 +178,10 @@ fn inspect_source<R: Read + Seek>(
     Ok(TranscriptState {
         bytes: report.bytes,
         health: health(&report, &first_prompt),
-        known_ids: newest_names(native, open()?)?,
+        known: newest_items(native, open()?)?,
+        announced: announced(native, open()?)?,
+        message_usage: newest_usage(native, open()?)?,
+        total_usage: (native == TranscriptFormat::Codex).then(|| report.summary.usage.into()),
         unanswered: Some(report.summary.unanswered),
     })
 }
@@ -228,6 +283,7 @@ async fn compose(
         native,
         home,
         model,
+        ..
     } = files;
     let last = entries.iter().rev().find_map(|entry| entry.when);
     let target = Target {
@@ -363,26 +419,94 @@ fn health(report: &Report, first_prompt: &FirstPrompt) -> Health {
     }
 }
 
-/// The ids of the newest messages and results, for programs that report the same ids in their
-/// stream.
-fn newest_names(
+/// The newest messages that quote what the transcript lacked.
+fn announced(native: TranscriptFormat, source: impl Read + Seek) -> io::Result<Vec<String>> {
+    let mut announced = VecDeque::new();
+    for item in native.read(source)? {
+        let Item::Entry { entry, .. } = item? else {
+            continue;
+        };
+        let ItemContent::User { parts, .. } = &entry.content else {
+            continue;
+        };
+        let text = plain_text(parts);
+        if entry.branch != Branch::Side && text.contains(MISSING_ITEMS) {
+            announced.push_back(text);
+        }
+        if announced.len() > MAX_ANNOUNCED {
+            announced.pop_front();
+        }
+    }
+    Ok(announced.into())
+}
+
+/// The newest items, as they can be recognized in what the program reports.
+fn newest_items(
     native: TranscriptFormat,
     source: impl Read + Seek,
-) -> io::Result<Option<Vec<String>>> {
-    if native == TranscriptFormat::Codex {
-        return Ok(None);
-    }
+) -> io::Result<Option<KnownItems>> {
+    Ok(match native {
+        TranscriptFormat::ClaudeCode => Some(KnownItems::Ids(newest_ids(native, source)?)),
+        TranscriptFormat::Codex => native.contents(source)?.map(KnownItems::Contents),
+    })
+}
+
+/// The ids of the newest messages and results, for programs that report the same ids in their
+/// stream.
+fn newest_ids(native: TranscriptFormat, source: impl Read + Seek) -> io::Result<Vec<String>> {
     let mut named = VecDeque::new();
     for item in native.read(source)? {
         let Item::Entry { entry, .. } = item? else {
             continue;
         };
-        named.extend(entry.content.ids().map(str::to_owned));
+        // The program wrote it, and did not report it.
+        let is_synthetic = matches!(
+            &entry.content,
+            ItemContent::Assistant { model: Some(model), .. } if model == SYNTHETIC
+        );
+        if is_synthetic {
+            continue;
+        }
+        named.extend(entry.content.ids().map(Cow::into_owned));
         while named.len() > MAX_NAMES {
             named.pop_front();
         }
     }
-    Ok(Some(named.into()))
+    Ok(named.into())
+}
+
+/// The final usage of the newest messages, for programs that report it in their stream before it is
+/// final.
+fn newest_usage(
+    native: TranscriptFormat,
+    source: impl Read + Seek,
+) -> io::Result<Vec<(String, Tokens)>> {
+    let mut newest: VecDeque<(String, Tokens)> = VecDeque::new();
+    if native == TranscriptFormat::Codex {
+        return Ok(Vec::new());
+    }
+    for item in native.read(source)? {
+        let Item::Entry { entry, .. } = item? else {
+            continue;
+        };
+        let ItemContent::Assistant {
+            message: Some(id),
+            usage: Some(usage),
+            ..
+        } = entry.content
+        else {
+            continue;
+        };
+        // A message comes in several records, next to each other. Each has the final usage.
+        match newest.back_mut() {
+            Some((last, known)) if *last == id => *known = usage,
+            _ => newest.push_back((id, usage)),
+        }
+        if newest.len() > MAX_NAMES {
+            newest.pop_front();
+        }
+    }
+    Ok(newest.into())
 }
 
 /// A new file beside a transcript, readable only by its owner. A rename makes it the transcript.
@@ -598,6 +722,7 @@ mod tests {
             let records = LocalTranscripts {
                 native,
                 home: home.path().to_owned(),
+                user_home: None,
                 model: None,
             };
             let records: &dyn cli_agent::TranscriptFiles = &records;
@@ -617,10 +742,33 @@ mod tests {
             let text = String::from_utf8(bytes.clone()).unwrap();
             assert!(!text.contains(&old.unwrap()), "{native:?}");
             let found = records.inspect_copy(&bytes).await.unwrap();
-            assert_eq!(found.known_ids, known.known_ids, "{native:?}");
+            assert_eq!(found.known, known.known, "{native:?}");
             let again = records.install(OTHER, &copy, folder).await;
             assert!(again.is_err(), "{native:?}: it is someone's by now");
         }
+    }
+
+    #[test]
+    fn messages_of_the_program_itself_are_not_known() {
+        let said = |uuid: &str, model: &str| {
+            format!(
+                r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":null,"message":{{"id":"m-{uuid}","role":"assistant","model":"{model}","content":[{{"type":"text","text":"a"}}]}}}}"#
+            ) + "\n"
+        };
+        let ids = |text: String| newest_ids(TranscriptFormat::ClaudeCode, Cursor::new(text));
+        assert_eq!(ids(said("1", SYNTHETIC)).unwrap(), [""; 0]);
+        assert_eq!(ids(said("1", "claude")).unwrap(), ["m-1", "m-1/text"]);
+    }
+
+    #[test]
+    fn folder_is_searched_below_the_renamed_home() {
+        let ends = below_home(Some(Path::new("/new")), Path::new("/home/me/cfg/claude"));
+        let expected = ["/new/me/cfg/claude", "/new/cfg/claude", "/new/claude"];
+        assert_eq!(ends, expected.map(PathBuf::from));
+        assert_eq!(
+            below_home(None, Path::new("/home/me/.codex")),
+            [""; 0].map(PathBuf::from)
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! The module validates every value and reports unknown keys as notices. Other modules interpret
 //! the settings.
 
+mod notice_targets;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::ops::RangeInclusive;
@@ -20,6 +22,7 @@ use segno_core::usage::Price;
 use segno_engine::env::Retention;
 use segno_sessions::chat::Limits;
 use segno_store::LocalDisk;
+use segno_supervisor::notices::Target;
 
 /// The settings of `config.toml`, with defaults for everything the file does not set.
 #[derive(Debug, Clone)]
@@ -52,10 +55,14 @@ pub(crate) struct Config {
     pub(crate) context_windows: BTreeMap<String, u64>,
     /// How CLI agents are started, by provider name.
     pub(crate) programs: BTreeMap<&'static str, ProgramSettings>,
+    /// Environment variables that agents' programs get, although they look like secrets.
+    pub(crate) pass_env: Vec<String>,
     /// Default agent and default reviewer of `segno work`.
     pub(crate) work_agent: Option<String>,
     pub(crate) work_reviewer: Option<String>,
     pub(crate) chat: ChatSettings,
+    /// Where notices about sessions go.
+    pub(crate) notice_targets: Vec<Target>,
     /// Warnings about the file for the user, such as unknown keys.
     pub(crate) notices: Vec<String>,
 }
@@ -117,9 +124,11 @@ impl Default for Config {
             prices: BTreeMap::new(),
             context_windows: BTreeMap::new(),
             programs: BTreeMap::new(),
+            pass_env: Vec::new(),
             work_agent: None,
             work_reviewer: None,
             chat: ChatSettings::default(),
+            notice_targets: Vec::new(),
             notices: Vec::new(),
         }
     }
@@ -153,6 +162,7 @@ const KEYS: &[&str] = &[
     "codex.mcp",
     "acp.permissions",
     "acp.mcp",
+    "env.pass",
     "work.agent",
     "work.reviewer",
     "chat.agent",
@@ -263,8 +273,14 @@ pub(crate) fn effective(path: &Path) -> Result<(Vec<Setting>, Config), Error> {
             value: (*window).into(),
             is_set: true,
         });
+    let targets = config.notice_targets.iter().map(|target| Setting {
+        key: format!("notices.{}", target.name),
+        value: notice_targets::shown(target),
+        is_set: true,
+    });
     let settings = KEYS.iter().map(|key| setting(key));
-    let settings = settings.chain(prices).chain(windows).collect();
+    let settings = settings.chain(prices).chain(windows);
+    let settings = settings.chain(targets).collect();
     Ok((settings, config))
 }
 
@@ -286,6 +302,7 @@ fn default_value(key: &str) -> serde_json::Value {
         | "checkpoints.exclude"
         | "network.allow_private"
         | "tools.allow_write"
+        | "env.pass"
         | "claude-code.allow" => serde_json::json!([]),
         "remote.above_mb" => (config.remote_above / (1024 * 1024)).into(),
         "claude-code.program" | "work.agent" => "claude".into(),
@@ -347,7 +364,10 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         let by_model = ["prices.", "context_windows."];
         let by_model = by_model.iter().any(|section| key.starts_with(section));
         if !KEYS.contains(&key.as_str()) && !by_model {
-            let known = KEYS.join(", ");
+            let known = match key.strip_prefix("notices.") {
+                Some(_) => notice_targets::KEYS.join(", "),
+                None => KEYS.join(", "),
+            };
             config.notices.push(format!(
                 "{}: `{key}` is not a setting; the settings are {known}",
                 path.display()
@@ -429,7 +449,9 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         let name = program.as_str();
         config.programs.insert(name, program_settings(table, name)?);
     }
+    config.pass_env = pass_env(table)?;
     config.chat = chat_settings(table)?;
+    config.notice_targets = notice_targets::parse(table)?;
     if let Some(toml::Value::Table(prices)) = table.get("prices") {
         for (model, price) in prices {
             config
@@ -596,6 +618,21 @@ fn relative_paths(paths: Vec<String>) -> Result<Vec<PathBuf>, String> {
     }
 }
 
+/// Returns the environment variables that programs of agents get by name.
+fn pass_env(table: &toml::Table) -> Result<Vec<String>, String> {
+    let names = texts(table, "env", "pass")?.unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for name in &names {
+        let plain = name.strip_suffix('*').unwrap_or(name);
+        if name.is_empty() || !plain.chars().all(fits) {
+            return Err(format!(
+                "`env.pass` must contain names of environment variables, which may end in `*`, not {name:?}"
+            ));
+        }
+    }
+    Ok(names)
+}
+
 /// Returns the path of the key file. It must be absolute, so that it means the same file from every
 /// folder.
 fn key_file(table: &toml::Table) -> Result<Option<PathBuf>, String> {
@@ -638,6 +675,7 @@ fn key_names(table: &toml::Table) -> Vec<String> {
             toml::Value::Table(inner) => {
                 names.extend(inner.keys().map(|name| format!("{key}.{name}")));
             }
+            value if key == "notices" => names.extend(notice_targets::unknown_keys(value)),
             _ => names.push(key.clone()),
         }
     }

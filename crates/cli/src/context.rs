@@ -19,12 +19,14 @@ use segno_spec::Workflow;
 use segno_store::{
     CheckpointFiles, EncryptedRemote, Home, LocalDisk, Memory, ObjectRemote, Sqlite,
 };
+use segno_supervisor::notices::{Notices, Settings};
 
 use crate::clock::MachineClock;
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::machine::{
-    Keyring, MachineDrivers, MachineExporter, MachineProcesses, MachineRandom, PASSPHRASE,
+    Keyring, MachineDrivers, MachineExporter, MachineProcesses, MachinePrograms, MachineRandom,
+    PASSPHRASE,
 };
 use crate::output::stderr_line;
 use crate::server_command::ServerCommand;
@@ -164,6 +166,7 @@ impl Context {
             disk,
             processes: Arc::new(MachineProcesses::default()),
             drivers: Arc::new(MachineDrivers {
+                pass_env: config.pass_env.clone(),
                 clock: Arc::clone(&self.clock),
                 reach: config.reach.clone(),
                 writes: without_own_files(&config.writes),
@@ -191,6 +194,24 @@ impl Context {
         };
         Ok((env, config))
     }
+}
+
+/// Where notices about the sessions of `env` go.
+pub(crate) fn notices(env: &Env, config: &Config) -> Notices {
+    // Without a home there are no settings, and so no targets.
+    let home = config::locations().map_or(PathBuf::new(), |(home, _)| home);
+    Notices::new(
+        env,
+        Settings {
+            folder: home.join("notices"),
+            targets: config.notice_targets.clone(),
+            programs: Arc::new(MachinePrograms {
+                clock: Arc::clone(&env.clock),
+                pass_env: config.pass_env.clone(),
+            }),
+            variable: |name| std::env::var(name).ok(),
+        },
+    )
 }
 
 /// What tools may not write: also the home and the settings.

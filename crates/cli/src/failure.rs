@@ -60,6 +60,17 @@ impl Failure {
         }
     }
 
+    /// The server cannot listen on an address.
+    pub(crate) fn listen(message: String, hint: &str) -> Self {
+        Self {
+            message,
+            causes: Vec::new(),
+            hint: Some(hint.to_owned()),
+            code: "N0110",
+            kind: Kind::Unavailable,
+        }
+    }
+
     /// A file of the user could not be read.
     pub(crate) fn unreadable(file: &Path, error: &io::Error) -> Self {
         Self {

@@ -61,7 +61,7 @@ fn run_command(command: commands::Cli, context: &Context) -> Result<ExitCode, Fa
         // signal ends the process.
         let limit = SignalKind::from_raw(Signal::XFSZ.as_raw());
         let _handler = signal(limit);
-        command.run(context).await
+        Box::pin(command.run(context)).await
     })
 }
 

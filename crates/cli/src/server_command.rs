@@ -1,6 +1,7 @@
 //! How other programs start Segno's MCP server: the command, and the settings that contain it.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use segno_integrations::hooks::shell::quoted;
 use segno_integrations::mcp::NAME;
@@ -10,6 +11,17 @@ use crate::failure::Failure;
 
 /// Environment variables that locate sessions and settings.
 const LOCATION_VARIABLES: [&str; 3] = ["SEGNO_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
+
+/// The path of this executable. One that was replaced on disk is available through `/proc` as long as
+/// this process lives.
+pub(crate) fn this_executable() -> io::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    if program.is_file() {
+        return Ok(program);
+    }
+    let process = Path::new("/proc").join(std::process::id().to_string());
+    Ok(process.join("exe"))
+}
 
 /// How to start the server from anywhere.
 #[derive(Debug, Clone)]
@@ -29,16 +41,7 @@ impl ServerCommand {
         let unnameable = |reason: String| {
             Failure::internal(format!("this program cannot be named to others: {reason}"))
         };
-        let program = std::env::current_exe().map_err(|error| unnameable(error.to_string()))?;
-        // An executable that was replaced on disk is available through `/proc` as long as this
-        // process lives.
-        let program = if program.is_file() {
-            program
-        } else {
-            Path::new("/proc")
-                .join(std::process::id().to_string())
-                .join("exe")
-        };
+        let program = this_executable().map_err(|error| unnameable(error.to_string()))?;
         let Some(program) = program.to_str() else {
             return Err(unnameable(format!("{} is no text", program.display())));
         };

@@ -11,7 +11,8 @@ use crate::digest::Digest;
 use crate::id::{Run, SessionId};
 use crate::ports::Boxed;
 use crate::step::Path;
-use crate::usage::{ContextUsage, Usage};
+use crate::usage::{ContextUsage, Cost, RunReport, Usage};
+use crate::words::words;
 
 /// A request to an agent.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,11 @@ pub struct Request<'a> {
     pub workspace: &'a FilePath,
     /// The size of the context window of the agent's model in tokens, if it was reported before.
     pub window: Option<u64>,
+    /// What the conversation to resume had cost before, as its agent reported it last. `None` if that
+    /// is unknown.
+    pub conversation_cost: Option<Cost>,
+    /// Names of environment variables that the spec passes to programs; a name may end in `*`.
+    pub pass_env: &'a [String],
     /// Whether the agent may change the workspace.
     pub access: AccessMode,
 }
@@ -67,8 +73,34 @@ pub enum Event<'a> {
     Item(&'a ConversationItem),
     /// The usage of the model's context window.
     Context(ContextUsage),
+    /// What the agent's program reports at the end of a run, or of a part of it, after its usage.
+    Report(RunReport),
+    /// The agent was refused a tool.
+    Refused(Refusal<'a>),
     /// A message for a user who watches.
     Notice(&'a str),
+}
+
+/// A tool that an agent wanted to use and may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal<'a> {
+    /// The tool's name, as the agent calls it.
+    pub tool: &'a str,
+    pub reason: RefusalReason,
+}
+
+words! {
+    /// Why an agent was refused a tool. It decides which setting allows it.
+    RefusalReason {
+        /// Its permissions in the settings do not include it.
+        Permissions = "permissions",
+        /// The step may only read: agents that plan or review do not change files.
+        ReadOnly = "read_only",
+        /// The spec does not allow it.
+        Spec = "spec",
+        /// A user said no.
+        User = "user",
+    }
 }
 
 /// Receives a driver's events.
@@ -130,6 +162,8 @@ pub enum ErrorKind {
     Crashed,
     /// The request exceeded its time limit.
     Timeout,
+    /// It fits no other kind.
+    Unknown,
 }
 
 impl ErrorKind {
@@ -146,6 +180,7 @@ impl ErrorKind {
             ErrorKind::Server => "server",
             ErrorKind::Crashed => "crashed",
             ErrorKind::Timeout => "timeout",
+            ErrorKind::Unknown => "unknown",
         }
     }
 
@@ -156,7 +191,8 @@ impl ErrorKind {
             | ErrorKind::Network
             | ErrorKind::Server
             | ErrorKind::Crashed
-            | ErrorKind::Timeout => true,
+            | ErrorKind::Timeout
+            | ErrorKind::Unknown => true,
             ErrorKind::Auth
             | ErrorKind::ContextFull
             | ErrorKind::NotFound

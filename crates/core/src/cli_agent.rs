@@ -5,12 +5,14 @@
 //! replacement. Segno itself relies only on its journal.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::agent::{Answer, Error, Listener, Request};
-use crate::conversation::ConversationItem;
 use crate::conversation::analysis::Unanswered;
+use crate::conversation::contents::Content;
+use crate::conversation::{ConversationItem, Tokens};
 use crate::ports::{Boxed, Random};
+use crate::usage::Usage;
 use crate::words::words;
 
 words! {
@@ -59,10 +61,29 @@ pub struct TranscriptState {
     pub health: Health,
     /// Tool calls without a known outcome; `None` if only the CLI agent can read the transcript.
     pub unanswered: Option<Vec<Unanswered>>,
-    /// The ids of the newest messages, calls and results in the transcript
-    /// ([`ItemContent::ids`](crate::conversation::ItemContent::ids)), if the CLI agent reports the same ids while
-    /// it works. An id that was reported and is not here did not reach the transcript.
-    pub known_ids: Option<Vec<String>>,
+    /// The newest items of the transcript, to compare with what the CLI agent reported while it
+    /// worked; `None` if they are not known. What was reported and is not here did not reach the
+    /// transcript.
+    pub known: Option<KnownItems>,
+    /// The newest messages in the transcript that quote items which it lacked before
+    /// ([`MISSING_ITEMS`](crate::conversation::MISSING_ITEMS)).
+    pub announced: Vec<String>,
+    /// The final usage of the newest messages by id, oldest first, if the CLI agent reports the same
+    /// ids while it works and the final usage only at its end.
+    pub message_usage: Vec<(String, Tokens)>,
+    /// The usage of the whole conversation, if the transcript has it while the CLI agent works.
+    pub total_usage: Option<Usage>,
+}
+
+/// How the items of a transcript are recognized.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KnownItems {
+    /// By the ids of messages, calls and results
+    /// ([`ItemContent::ids`](crate::conversation::ItemContent::ids)): the CLI agent reports the same ids.
+    Ids(Vec<String>),
+    /// By their content: the CLI agent reports other ids. [`TranscriptFiles::contents`] gives the
+    /// contents of reported items.
+    Contents(Vec<Content>),
 }
 
 /// Whether a transcript can be used.
@@ -155,9 +176,14 @@ pub trait CliAgent: Send + Sync {
         examination: Examination,
     ) -> Boxed<'a, Result<Option<TranscriptState>, Error>>;
 
-    /// The living processes, other than this one, that have a conversation open. Starts no program. It
-    /// may miss processes of other users and of other containers.
-    fn holders<'a>(&'a self, id: &'a str) -> Boxed<'a, Vec<Holder>>;
+    /// The living processes, other than this one, that have a conversation open. `earlier` is the
+    /// folder in which the CLI agent kept its transcripts before, if that is known. Starts no program.
+    /// It may miss processes of other users and of other containers.
+    fn holders<'a>(&'a self, id: &'a str, earlier: Option<&'a Path>) -> Boxed<'a, Vec<Holder>>;
+
+    /// Whether the CLI agent finds a transcript by its id after the folder of its transcripts was
+    /// renamed, rather than only where it was.
+    fn finds_moved_transcripts(&self) -> bool;
 
     /// The folder in which the CLI agent keeps its transcripts, where Segno knows it.
     fn home(&self) -> Option<&Path>;
@@ -175,13 +201,19 @@ pub trait TranscriptFiles: Send + Sync {
     /// The bytes of a transcript, to be stored. Files beside it that exceed the limits are excluded.
     fn copy<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<TranscriptCopy, Error>>;
 
-    /// The same from another folder in which the CLI agent kept its transcripts before; `None` if there
-    /// is no such transcript.
-    fn copy_from<'a>(
+    /// The bytes of a transcript that is not in the CLI agent's folder, and the folder that has it:
+    /// `earlier`, in which the CLI agent kept its transcripts before, or that folder below the user's
+    /// present home, if the home was renamed. `None` if no such folder has it.
+    fn copy_from_elsewhere<'a>(
         &'a self,
-        home: &'a Path,
+        earlier: &'a Path,
         id: &'a str,
-    ) -> Boxed<'a, Result<Option<TranscriptCopy>, Error>>;
+    ) -> Boxed<'a, Result<Option<(PathBuf, TranscriptCopy)>, Error>>;
+
+    /// The contents of items that the CLI agent reported in its stream, one for each item, in the form
+    /// in which a transcript has them ([`KnownItems::Contents`]); `None` for items that cannot be
+    /// compared.
+    fn contents(&self, items: &[ConversationItem]) -> Vec<Option<Content>>;
 
     /// The state of a stored copy.
     fn inspect_copy<'a>(&'a self, kept: &'a [u8]) -> Boxed<'a, Result<TranscriptState, Error>>;

@@ -62,6 +62,9 @@ points! {
     TranscriptAfterBackup = "transcript.after_backup",
     TranscriptBeforeRename = "transcript.before_rename",
     TranscriptAfterRename = "transcript.after_rename",
+    RequestAfterIntent = "request.after_intent",
+    RequestAfterEffect = "request.after_effect",
+    RequestAfterOutcome = "request.after_outcome",
 }
 
 /// Aborts the process if this failpoint is armed and this is the armed visit.

@@ -82,6 +82,8 @@ ulids! {
     SessionId,
     /// A checkpoint's identifier, also a ULID.
     CheckpointId,
+    /// The identifier of a request that another process sent to a run.
+    RequestId,
 }
 
 fn ulid(at: Timestamp, entropy: [u8; 10]) -> u128 {

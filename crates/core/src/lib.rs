@@ -6,6 +6,7 @@
 //! rules run on a real machine and in a test that controls the clock.
 
 pub mod agent;
+pub mod agent_state;
 pub mod announcement;
 pub mod bundle;
 pub mod checkpoint;

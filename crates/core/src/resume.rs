@@ -43,7 +43,7 @@ pub struct Evidence {
     pub transcript: Option<Health>,
     /// Whether a copy of the transcript is stored.
     pub has_copy: bool,
-    /// Whether the agent refused the conversation although its transcript exists.
+    /// Whether the agent refused the conversation although its transcript exists, or would refuse it.
     pub refused: bool,
     /// The context usage.
     pub context_usage: Option<ContextUsage>,
@@ -124,6 +124,9 @@ fn refusal(strategy: Strategy, evidence: &Evidence) -> Option<String> {
         return Some(format!("{percent} % of the context is used"));
     }
     let refused = match (strategy, &evidence.transcript) {
+        (Strategy::Native | Strategy::Repaired, _) if evidence.refused => {
+            "the agent does not find its transcript, because the folder was renamed"
+        }
         (Strategy::Native, None) => "the agent has no transcript of it",
         (Strategy::Native | Strategy::Repaired, Some(Health::Empty)) => {
             "the agent's transcript is empty"
@@ -274,6 +277,14 @@ mod tests {
             (
                 Evidence {
                     ruled_out: vec![Strategy::Native],
+                    refused: true,
+                    has_copy: true,
+                    ..evidence()
+                },
+                Strategy::Restored,
+            ),
+            (
+                Evidence {
                     refused: true,
                     has_copy: true,
                     ..evidence()

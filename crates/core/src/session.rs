@@ -7,17 +7,46 @@ words! {
     Kind {
         /// A spec that the engine runs.
         Workflow = "workflow",
-        /// A CLI agent in a terminal.
+        /// A conversation that a CLI agent had without Segno: a chat with that agent.
         Agent = "agent",
         /// A conversation, turn by turn.
         Chat = "chat",
     }
 }
 
+impl Kind {
+    /// Whether the session is a conversation that takes one message after the other.
+    pub fn is_chat(self) -> bool {
+        matches!(self, Self::Agent | Self::Chat)
+    }
+}
+
+words! {
+    /// The pattern of a workflow, by its name in the spec format.
+    PatternKind {
+        /// Steps one after the other.
+        Chain = "chain",
+        /// Tasks with dependencies.
+        Workflow = "workflow",
+        /// One of several routes.
+        Routing = "routing",
+        /// Branches at the same time.
+        Parallel = "parallel",
+        /// Drafts that are revised.
+        EvaluatorOptimizer = "evaluator_optimizer",
+        /// Rounds of workers.
+        OrchestratorWorkers = "orchestrator_workers",
+        /// Nodes and edges.
+        Graph = "graph",
+        /// A plan of tasks in a repository.
+        Plan = "plan",
+    }
+}
+
 words! {
     /// The status of a session.
     Status {
-        /// Created, never run.
+        /// A worker is to run it.
         Pending = "pending",
         /// A run holds the lease.
         Running = "running",
@@ -43,7 +72,18 @@ use Status::{
 
 /// Which status may follow which. Everything else about statuses is derived from this table.
 const TRANSITIONS: &[(Status, &[Status])] = &[
-    (Pending, &[Running, Cancelled, Expired]),
+    (
+        Pending,
+        &[
+            Running,
+            Waiting,
+            Paused,
+            Interrupted,
+            Failed,
+            Cancelled,
+            Expired,
+        ],
+    ),
     (
         Running,
         &[
@@ -56,13 +96,16 @@ const TRANSITIONS: &[(Status, &[Status])] = &[
             Expired,
         ],
     ),
-    (Waiting, &[Running, Paused, Interrupted, Cancelled, Expired]),
-    (Paused, &[Running, Cancelled, Expired]),
-    (Interrupted, &[Running, Cancelled, Expired]),
-    (Failed, &[Running, Cancelled, Expired]),
+    (
+        Waiting,
+        &[Pending, Running, Paused, Interrupted, Cancelled, Expired],
+    ),
+    (Paused, &[Pending, Running, Cancelled, Expired]),
+    (Interrupted, &[Pending, Running, Cancelled, Expired]),
+    (Failed, &[Pending, Running, Cancelled, Expired]),
     (Completed, &[]),
     (Cancelled, &[]),
-    (Expired, &[Running, Cancelled]),
+    (Expired, &[Pending, Running, Cancelled]),
 ];
 
 impl Status {
@@ -110,15 +153,15 @@ mod tests {
         assert_eq!(
             table,
             [
-                "pending: running cancelled expired",
+                "pending: running waiting paused interrupted failed cancelled expired",
                 "running: waiting paused interrupted completed failed cancelled expired",
-                "waiting: running paused interrupted cancelled expired",
-                "paused: running cancelled expired",
-                "interrupted: running cancelled expired",
+                "waiting: pending running paused interrupted cancelled expired",
+                "paused: pending running cancelled expired",
+                "interrupted: pending running cancelled expired",
                 "completed: ",
-                "failed: running cancelled expired",
+                "failed: pending running cancelled expired",
                 "cancelled: ",
-                "expired: running cancelled",
+                "expired: pending running cancelled",
             ]
         );
         assert_eq!(TRANSITIONS.len(), Status::ALL.len());

@@ -1,12 +1,14 @@
 //! The traits of a store, one per capability. Every implementation passes the conformance suite of
 //! `segno-testkit`, which checks what the docs here promise.
 
+use crate::agent_state::Expected;
 use crate::checkpoint::Manifest;
 use crate::digest::Digest;
 use crate::error::{Diagnose, Diagnosis, Kind};
 use crate::id::{CheckpointId, Name, SessionId};
 use crate::journal::{
-    Head, JournalEvent, NoteWithdrawn, NotesWritten, Record, Run, Seq, StopRequested,
+    AgentStateChanged, Head, JournalEvent, NoteWithdrawn, NotesWritten, Record, Run, Seq,
+    StopRequested,
 };
 use crate::lease::{Lease, Owner};
 use crate::ports::Boxed;
@@ -29,8 +31,9 @@ pub struct Summary {
     pub workspace: String,
     /// The digest of the session's spec, if it has one.
     pub spec_digest: Option<Digest>,
+    /// The time of the first event.
     pub created_at: Timestamp,
-    /// When the last event was appended.
+    /// The time of the last event. For an imported conversation, that of its last message.
     pub updated_at: Timestamp,
     /// The newest run.
     pub run: Run,
@@ -217,8 +220,12 @@ pub struct CachedState {
 pub struct Filter {
     /// Only sessions with one of these statuses.
     pub statuses: Option<Vec<Status>>,
+    /// Only sessions of one of these kinds.
+    pub kinds: Option<Vec<session::Kind>>,
     /// Only sessions with this workspace.
     pub workspace: Option<String>,
+    /// Only sessions with this text in their name or workspace, in any case.
+    pub text: Option<String>,
     /// Only sessions whose name or id begins with this.
     pub prefix: Option<String>,
     /// Only sessions older than this one.
@@ -244,9 +251,19 @@ impl Filter {
             summary.name.as_str().starts_with(prefix)
                 || id.starts_with(&prefix.to_ascii_uppercase())
         };
+        let has_text = |text: &String| {
+            let text = text.to_lowercase();
+            let places = [summary.name.as_str(), &summary.workspace];
+            places.iter().any(|it| it.to_lowercase().contains(&text))
+        };
         self.statuses
             .as_ref()
             .is_none_or(|it| it.contains(&summary.status))
+            && self
+                .kinds
+                .as_ref()
+                .is_none_or(|it| it.contains(&summary.kind))
+            && self.text.as_ref().is_none_or(has_text)
             && self
                 .workspace
                 .as_ref()
@@ -351,6 +368,30 @@ pub trait Journal: Send + Sync {
     fn cached_state(&self, session: SessionId) -> Reply<'_, Option<CachedState>>;
 }
 
+/// Tells when journals grow, whichever process appends.
+pub trait Changes: Send + Sync {
+    /// Starts to watch all sessions. Needs a runtime that drives I/O. `Unavailable` if the machine cannot
+    /// watch any more; then the caller reads at intervals.
+    fn watch(&self) -> Result<Box<dyn Watch>, Error>;
+}
+
+/// A watch on all sessions. Dropping it ends it.
+pub trait Watch: Send {
+    /// Waits until something was appended, created, moved to the trash or restored since the watch
+    /// started or since the last call returned. What is reported can be read. Nothing is missed, but a
+    /// change may be reported twice; and what a process appended that was killed before it could report
+    /// is reported with the session's next change.
+    fn changed(&mut self) -> Boxed<'_, Changed>;
+}
+
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    Sessions(BTreeSet<SessionId>),
+    /// Reports were lost: any session may have changed.
+    Any,
+}
+
 /// Grants the right to append.
 pub trait Leases: Send + Sync {
     /// The lease's current state.
@@ -395,6 +436,12 @@ pub enum InboxMessage {
     /// A withdrawn note.
     #[serde(rename = "withdraw")]
     WithdrawNote(NoteWithdrawn),
+    /// A change of an agent's state, and the value that must be there for it, if it needs one.
+    AgentState {
+        change: AgentStateChanged,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected: Option<Expected>,
+    },
 }
 
 /// Content-addressed values.
@@ -482,8 +529,11 @@ pub enum Severity {
 
 /// Everything that the engine needs of a store.
 pub trait Store:
-    Sessions + Trash + Journal + Leases + Inbox + Blobs + Checkpoints + Examine
+    Sessions + Trash + Journal + Changes + Leases + Inbox + Blobs + Checkpoints + Examine
 {
 }
 
-impl<T: Sessions + Trash + Journal + Leases + Inbox + Blobs + Checkpoints + Examine> Store for T {}
+impl<T: Sessions + Trash + Journal + Changes + Leases + Inbox + Blobs + Checkpoints + Examine> Store
+    for T
+{
+}

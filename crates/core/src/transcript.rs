@@ -11,10 +11,55 @@ use crate::cli_agent::CliAgentKind;
 use crate::conversation::ConversationItem;
 use crate::digest::Digest;
 use crate::ports::Boxed;
+use crate::time::Timestamp;
+use crate::words::words;
 
-/// Finds and reads the transcripts of one CLI agent. Read-only.
+words! {
+    /// The program that wrote a transcript.
+    TranscriptSource {
+        #[serde(rename = "claude-code")]
+        ClaudeCode = "claude-code",
+        Codex = "codex",
+        Gemini = "gemini",
+        #[serde(rename = "opencode")]
+        OpenCode = "opencode",
+    }
+}
+
+impl TranscriptSource {
+    /// The CLI agent that continues a conversation of this program.
+    pub fn program(self) -> CliAgentKind {
+        match self {
+            Self::ClaudeCode => CliAgentKind::ClaudeCode,
+            Self::Codex => CliAgentKind::Codex,
+            Self::Gemini | Self::OpenCode => CliAgentKind::Acp,
+        }
+    }
+
+    /// The command that continues it, if that is a program that speaks ACP.
+    pub fn acp_command(self) -> Option<[&'static str; 2]> {
+        match self {
+            Self::ClaudeCode | Self::Codex => None,
+            Self::Gemini => Some(["gemini", "--acp"]),
+            Self::OpenCode => Some(["opencode", "acp"]),
+        }
+    }
+
+    /// Whether the program can continue a conversation that an earlier process of it had. Gemini
+    /// loads none over ACP.
+    pub fn loads_conversations(self) -> bool {
+        self != Self::Gemini
+    }
+
+    /// Whether the program only appends to its transcripts. Others change what they have written.
+    pub fn is_append_only(self) -> bool {
+        matches!(self, Self::ClaudeCode | Self::Codex)
+    }
+}
+
+/// Finds and reads the transcripts of one program. Read-only.
 pub trait Transcripts: Send + Sync {
-    fn program(&self) -> CliAgentKind;
+    fn source(&self) -> TranscriptSource;
 
     /// All transcripts in the CLI agent's home, or all below `folder`, sorted by path. Transcripts of
     /// sub-agents belong to their parent's transcript and are excluded.
@@ -42,9 +87,15 @@ pub trait Transcript: Send {
 /// A transcript's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptInfo {
+    /// The name of the transcript. In a database, the id of the conversation below its path.
     pub path: PathBuf,
-    /// The file's length in bytes when it was opened.
+    /// The file with its content: the transcript itself, or what was read from the database, for as
+    /// long as the transcript is open.
+    pub content: PathBuf,
+    /// The content's length in bytes when it was opened.
     pub length: u64,
+    /// The first timestamp, up to the first user message.
+    pub started_at: Option<Timestamp>,
     /// The CLI agent's own id of the conversation, if the file or its name contains one.
     pub id: Option<String>,
     /// The working directory of the conversation.

@@ -6,6 +6,10 @@ use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
+/// The price from which tokens are estimated, in dollars per million: the mean of three for input and
+/// fifteen for output.
+const ESTIMATED_PRICE: u64 = 9;
+
 /// Money: millionths of a US dollar.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -57,6 +61,52 @@ impl Usage {
     /// Input plus output tokens.
     pub fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// An estimate of the tokens, from the cost, if an agent reported only that.
+    pub fn estimated_tokens(&self) -> Option<u64> {
+        let is_estimated = self.tokens() == 0 && self.cost.0 > 0;
+        is_estimated.then_some(self.cost.0 / ESTIMATED_PRICE)
+    }
+
+    /// The reported tokens, or else their estimate.
+    pub fn tokens_or_estimate(&self) -> u64 {
+        self.estimated_tokens().unwrap_or_else(|| self.tokens())
+    }
+}
+
+/// What a run of an agent's program reports about itself, beside tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunReport {
+    /// How many turns the agent took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// What the conversation has cost since its beginning, earlier runs and the conversations that
+    /// it was copied from included.
+    #[serde(
+        default,
+        rename = "conversation_cost_micro_usd",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub conversation_cost: Option<Cost>,
+}
+
+impl RunReport {
+    /// The report of two parts of a run, `self` before `later`.
+    #[must_use]
+    pub fn followed_by(self, later: Self) -> Self {
+        let sum = |first: Option<u64>, second: Option<u64>| match (first, second) {
+            (Some(first), Some(second)) => Some(first.saturating_add(second)),
+            (first, second) => first.or(second),
+        };
+        Self {
+            turns: sum(self.turns, later.turns),
+            duration_ms: sum(self.duration_ms, later.duration_ms),
+            conversation_cost: later.conversation_cost.or(self.conversation_cost),
+        }
     }
 }
 
@@ -110,6 +160,9 @@ pub struct ContextUsage {
     pub window: Option<u64>,
 }
 
+/// The window that an estimate assumes if the agent reports none, in tokens.
+const ASSUMED_WINDOW: u64 = 200_000;
+
 /// The percentages of a context window from which Segno acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextLimits {
@@ -129,6 +182,15 @@ impl Default for ContextLimits {
 }
 
 impl ContextUsage {
+    /// An estimate for an agent that reported money and no tokens; `None` if it reported tokens, or no
+    /// money. What it paid for is an upper bound of what is in its context.
+    pub fn estimated_from(usage: &Usage, window: Option<u64>) -> Option<Self> {
+        Some(Self {
+            used: usage.estimated_tokens()?,
+            window: window.or(Some(ASSUMED_WINDOW)),
+        })
+    }
+
     /// The used percentage; `None` if the size of the window is unknown.
     pub fn percent(&self) -> Option<u64> {
         let window = self.window.filter(|window| *window > 0)?;
@@ -176,6 +238,49 @@ mod tests {
         let unknown = context(50, None);
         assert_eq!((unknown.utilisation(), unknown.remaining()), (None, None));
         assert_eq!(context(50, Some(0)).utilisation(), None);
+    }
+
+    #[test]
+    fn tokens_are_estimated_from_cost_only_without_counts() {
+        let paid = Usage {
+            cost: Cost(450_000),
+            ..Usage::default()
+        };
+        assert_eq!(paid.estimated_tokens(), Some(50_000));
+        assert_eq!(paid.tokens_or_estimate(), 50_000);
+        let counted = Usage {
+            output_tokens: 7,
+            ..paid
+        };
+        assert_eq!(counted.estimated_tokens(), None);
+        assert_eq!(counted.tokens_or_estimate(), 7);
+        assert_eq!(Usage::default().estimated_tokens(), None);
+    }
+
+    #[test]
+    fn context_is_estimated_from_cost_and_clamped() {
+        let paid = |micros| Usage {
+            cost: Cost(micros),
+            ..Usage::default()
+        };
+        let estimate =
+            |micros, window| ContextUsage::estimated_from(&paid(micros), window)?.utilisation();
+        assert_eq!(estimate(450_000, None), Some(0.25));
+        assert_eq!(estimate(450_000, Some(100_000)), Some(0.5));
+        assert_eq!(estimate(90_000_000, None), Some(1.0));
+        assert_eq!(estimate(0, None), None);
+    }
+
+    #[test]
+    fn parts_of_a_run_report_add_up() {
+        let part = |turns, cost| RunReport {
+            turns: Some(turns),
+            duration_ms: None,
+            conversation_cost: Some(Cost(cost)),
+        };
+        assert_eq!(part(2, 5).followed_by(part(1, 7)), part(3, 7));
+        assert_eq!(RunReport::default().followed_by(part(1, 7)), part(1, 7));
+        assert_eq!(part(1, 7).followed_by(RunReport::default()), part(1, 7));
     }
 
     #[test]

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
+use segno_core::agent_state::Refused;
 use segno_core::error::{Diagnose, Diagnosis};
 use segno_core::journal::{Event, Run};
-use segno_core::state::State;
+use segno_core::state::{AgentStates, State};
 use segno_core::store::{Error as StoreError, Summary};
 
+use crate::agent_state::{self, DecidedInbox, Request};
 use crate::env::Env;
 use crate::journal::Writer;
 use crate::observe::NoObserver;
@@ -82,6 +84,50 @@ impl<'a> BetweenRuns<'a> {
                 Err(error.into())
             }
         }
+    }
+
+    /// Appends a change of an agent's state after those in the inbox, if it takes effect, and releases
+    /// the lease.
+    pub async fn change_agent_state(self, request: Request) -> Result<Result<(), Refused>, Error> {
+        let (mut decided, states) = match self.decide_inbox().await {
+            Ok(decided) => decided,
+            Err(error) => {
+                self.release().await;
+                return Err(error.into());
+            }
+        };
+        let outcome = request.decide(self.env, &states);
+        let outcome = outcome.map(|change| decided.events.push(change.into()));
+        self.append_decided(decided).await?;
+        Ok(outcome)
+    }
+
+    /// Appends the changes of agents' state that are in the inbox, and releases the lease.
+    pub async fn decide_agent_states(self) -> Result<(), Error> {
+        match self.decide_inbox().await {
+            Ok((decided, _)) => self.append_decided(decided).await,
+            Err(error) => {
+                self.release().await;
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn decide_inbox(&self) -> Result<(DecidedInbox, AgentStates), StoreError> {
+        let mut states = AgentStates::clone(&self.state.agent_states);
+        let (session, head) = (self.summary.id, self.state.head.seq);
+        let decided = agent_state::decide_inbox(self.env, session, &mut states, head).await?;
+        Ok((decided, states))
+    }
+
+    async fn append_decided(self, decided: DecidedInbox) -> Result<(), Error> {
+        let DecidedInbox { events, taken } = decided;
+        if events.is_empty() && taken.is_empty() {
+            self.release().await;
+            return Ok(());
+        }
+        self.close(events, taken).await?;
+        Ok(())
     }
 
     /// Appends events and releases the lease, in one commit. Returns the state after that.

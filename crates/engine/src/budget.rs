@@ -3,6 +3,7 @@
 //! The engine checks them before it starts anything new. It never aborts a running step for a
 //! budget: its answer is paid for, so it is kept.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +28,17 @@ pub(crate) struct Budget {
 struct Spent {
     steps: u64,
     usage: Usage,
+    by_agent: BTreeMap<String, Usage>,
     warned: Vec<Limit>,
+}
+
+impl Spent {
+    /// The tokens of all agents; those of agents that report only money are estimated.
+    fn tokens(&self) -> u64 {
+        let agents = self.by_agent.values();
+        let estimates = agents.filter_map(Usage::estimated_tokens);
+        estimates.fold(self.usage.tokens(), u64::saturating_add)
+    }
 }
 
 impl Budget {
@@ -41,16 +52,23 @@ impl Budget {
             spent: Mutex::new(Spent {
                 steps: state.finished,
                 usage: state.usage,
+                by_agent: state.usage_by_agent.clone(),
                 warned: state.warned_limits.iter().copied().collect(),
             }),
         }
     }
 
-    /// Adds the usage of an attempt, and a step if it finished one.
-    pub(crate) fn spend(&self, usage: Usage, finished: bool) {
+    /// Adds the usage of an attempt of an agent.
+    pub(crate) fn spend(&self, agent: &str, usage: Usage) {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.usage += usage;
-        spent.steps += u64::from(finished);
+        *spent.by_agent.entry(agent.to_owned()).or_default() += usage;
+    }
+
+    /// Counts a finished step.
+    pub(crate) fn count_step(&self) {
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.steps += 1;
     }
 
     /// Refuses if a limit is reached. Otherwise returns the limits that came near since the last
@@ -86,7 +104,7 @@ impl Budget {
         let limits = &self.limits;
         let all = [
             (Limit::Steps, spent.steps, limits.max_steps),
-            (Limit::Tokens, spent.usage.tokens(), limits.max_tokens),
+            (Limit::Tokens, spent.tokens(), limits.max_tokens),
             (Limit::Duration, running.as_secs(), limits.max_duration_s),
             (
                 Limit::Cost,

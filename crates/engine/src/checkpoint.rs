@@ -90,6 +90,19 @@ pub async fn create(
     note: Option<String>,
     progress: &Progress,
 ) -> Result<NewCheckpoint, Error> {
+    create_with_id(env, summary, new_id(env), trigger, note, progress).await
+}
+
+/// The same with an id of the caller, so that a caller who does not know whether it was created can
+/// find it.
+pub async fn create_with_id(
+    env: &Env,
+    summary: &Summary,
+    (id, at): (CheckpointId, Timestamp),
+    trigger: Trigger,
+    note: Option<String>,
+    progress: &Progress,
+) -> Result<NewCheckpoint, Error> {
     // The journal is read before the files: files may be ahead of it, but everything that the
     // journal calls finished is in the files.
     let state = history::load_state(env, summary.id).await?;
@@ -103,7 +116,6 @@ pub async fn create(
     let mut captured = captured.await?;
     workspace::redact_repositories(env, &mut captured.repositories);
     let parent = newest(env, summary.id).await?;
-    let (id, at) = new_id(env);
     let manifest = Manifest {
         segno_checkpoint: checkpoint::VERSION,
         id,

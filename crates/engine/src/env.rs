@@ -15,7 +15,7 @@ use segno_core::remote::Remote;
 use segno_core::snapshot::{self, Snapshots};
 use segno_core::store::Store;
 use segno_core::tool::Tools;
-use segno_core::transcript::Transcripts;
+use segno_core::transcript::{TranscriptSource, Transcripts};
 use segno_core::usage::Price;
 use segno_core::worktree::Worktrees;
 use segno_secrets::redact::Redactor;
@@ -164,8 +164,8 @@ pub trait Drivers: Send + Sync {
     }
 
     /// The transcripts of a program; `None` if their location is unknown.
-    fn transcripts(&self, program: CliAgentKind) -> Option<Arc<dyn Transcripts>> {
-        let _ = program;
+    fn transcripts(&self, source: TranscriptSource) -> Option<Arc<dyn Transcripts>> {
+        let _ = source;
         None
     }
 

@@ -47,13 +47,8 @@ impl Diagnose for Error {
 /// any length. Good for display, not as the base of a run.
 pub async fn load_state(env: &Env, session: SessionId) -> Result<State, Error> {
     let end = env.store.summary(session).await?.head;
-    let folded = env.store.cached_state(session).await?;
-    let kept = folded
-        .filter(|folded| folded.version == State::VERSION && folded.head.seq <= end.seq)
-        .and_then(|folded| {
-            let state: State = serde_json::from_str(&folded.body).ok()?;
-            (state.head == folded.head).then_some(state)
-        });
+    let kept = stored_state(env, session).await?;
+    let kept = kept.filter(|state| state.head.seq <= end.seq);
     // A stored fold that the journal does not continue is discarded, not trusted.
     if let Some(mut state) = kept
         && read_events(env, session, state.head, |entry| {
@@ -70,6 +65,17 @@ pub async fn load_state(env: &Env, session: SessionId) -> Result<State, Error> {
     })
     .await?;
     Ok(state)
+}
+
+/// The newest stored fold of a session; `None` if there is none that this version can read. Events may
+/// have followed.
+async fn stored_state(env: &Env, session: SessionId) -> Result<Option<State>, StoreError> {
+    let folded = env.store.cached_state(session).await?;
+    let folded = folded.filter(|folded| folded.version == State::VERSION);
+    Ok(folded.and_then(|folded| {
+        let state: State = serde_json::from_str(&folded.body).ok()?;
+        (state.head == folded.head).then_some(state)
+    }))
 }
 
 /// A session's state and finished steps, with every event verified from the first on. A run never

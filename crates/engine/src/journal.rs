@@ -36,6 +36,9 @@ const MAX_QUEUED: usize = 256;
 pub struct Writer {
     queue: mpsc::Sender<Submission>,
     state: Arc<Mutex<State>>,
+    /// Held from the decision about a change of an agent's state until the change is durable, so that
+    /// concurrent changes are decided in the order of the journal.
+    agent_state_turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What one caller submits for one commit.
@@ -76,7 +79,12 @@ impl Writer {
             room: DiskSpace::Sufficient,
             unnotified: Vec::new(),
         };
-        (Self { queue, state }, tokio::spawn(task.run(submissions)))
+        let writer = Self {
+            queue,
+            state,
+            agent_state_turn: Arc::default(),
+        };
+        (writer, tokio::spawn(task.run(submissions)))
     }
 
     /// Appends events; durable when it returns.
@@ -137,6 +145,16 @@ impl Writer {
     /// The merged notes, as of the newest durable event.
     pub fn handoff(&self) -> Arc<Handoff> {
         self.with_state(|state| Arc::clone(&state.handoff))
+    }
+
+    /// Waits until no other change of an agent's state is being decided. While the guard is held, the
+    /// folded state has all decided changes.
+    pub(crate) async fn agent_state_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        let turn = self.agent_state_turn.lock().await;
+        // A step that timed out may have left a change in the queue. If it cannot be appended, neither
+        // can the next one.
+        let _ = self.flush().await;
+        turn
     }
 
     async fn send(

@@ -16,6 +16,7 @@ use segno_core::session::Status;
 use segno_core::store::{Error as StoreError, Filter, InboxMessage, Summary};
 use segno_core::time::{Timestamp, format_duration};
 
+use crate::agent_state;
 use crate::env::Env;
 use crate::journal::Writer;
 use crate::note_events;
@@ -261,7 +262,7 @@ pub(crate) async fn read_stop_requests(
 
 /// Renews the lease and reads the inbox until it is dropped. Losing the lease, or a stop request,
 /// triggers the stop token. A requested pause that no step boundary honours `within` that time
-/// becomes immediate. Notes from the inbox are appended to the journal.
+/// becomes immediate. Notes and changes of agents' state from the inbox are appended to the journal.
 pub(crate) async fn keep_lease(
     env: Env,
     session: SessionId,
@@ -286,6 +287,7 @@ pub(crate) async fn keep_lease(
             }
         }
         let (mut notes, mut taken) = (Vec::new(), Vec::new());
+        let mut changes_state = false;
         for (number, message) in read_stop_requests(&env, session, &stop_token, &*observer).await {
             match message {
                 InboxMessage::Stop(asked) => {
@@ -293,6 +295,7 @@ pub(crate) async fn keep_lease(
                         asked_at.get_or_insert(env.clock.elapsed());
                     }
                 }
+                InboxMessage::AgentState { .. } => changes_state = true,
                 note => {
                     if let Some(note) = note_events::to_event(&env, note) {
                         notes.push(note);
@@ -304,6 +307,9 @@ pub(crate) async fn keep_lease(
         if !taken.is_empty() {
             // The next append reports the error.
             let _ = journal.write_and_consume(notes, taken).await;
+        }
+        if changes_state {
+            let _ = agent_state::consume_inbox(&env, session, &journal).await;
         }
         let waited = asked_at.is_some_and(|at| env.clock.elapsed().saturating_sub(at) >= within);
         if waited

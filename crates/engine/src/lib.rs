@@ -5,6 +5,7 @@
 //! [`patterns`] call [`steps`], and [`resume`] decides how an unfinished step continues. Which
 //! session runs, and everything that happens between runs, is left to the crate `sessions`.
 
+pub mod agent_state;
 mod answers;
 pub mod artifact_files;
 mod artifacts;

@@ -40,7 +40,9 @@ pub fn to_event(env: &Env, message: InboxMessage) -> Option<Event> {
                 .into(),
             )
         }
-        InboxMessage::Stop(_) | InboxMessage::Answer { .. } => None,
+        InboxMessage::Stop(_) | InboxMessage::Answer { .. } | InboxMessage::AgentState { .. } => {
+            None
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! durable before the run reports success (P14), and that a fenced run writes nothing.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use segno_core::error::{Diagnose, Kind};
@@ -36,7 +36,7 @@ use crate::steps::notes_file::NotesFile;
 use crate::steps::{Agents, EarlierRuns, Limits, Policy, Rendering, RunIdentity, Runner, Saved};
 use crate::stop::{Stop, StopToken};
 use crate::trace::Tracer;
-use crate::{artifacts, lease, note_events, patterns};
+use crate::{agent_state, artifacts, lease, note_events, patterns};
 
 /// A run that reached the end of its workflow.
 #[derive(Debug)]
@@ -165,10 +165,13 @@ pub async fn execute(
             has_memory: workflow.has_memory,
             resume_context: workflow.handoff.resume_context,
             compaction: workflow.context.compaction.clone(),
+            pass_env: workflow.environment.pass.clone(),
         },
         earlier,
         limits: Limits {
             slots: Semaphore::new(workflow.runtime.max_parallel),
+            max_parallel: workflow.runtime.max_parallel,
+            rate_limited: AtomicU32::new(0),
             budget,
             auto_pause: AutoPause::new(workflow.pauses, unit, Arc::clone(&env.clock)),
             one_question: tokio::sync::Mutex::default(),
@@ -264,6 +267,7 @@ async fn journal_opening(env: &Env, runner: &Runner, mut opening: Vec<Event>) ->
     if !opening.is_empty() {
         runner.journal.write_and_consume(opening, taken).await?;
     }
+    agent_state::consume_inbox(env, runner.id.session, &runner.journal).await?;
     // A resume has compared the workspace with the recorded status before.
     if is_first && runner.exchange.is_none() && runner.records_workspace() {
         runner.record_workspace_status().await;
@@ -310,6 +314,8 @@ async fn journal_end(
     lease_keeper.abort();
     let _ = lease_keeper.await;
     let _ = runner.journal.flush().await;
+    // What cannot be appended now stays in the inbox for the next run.
+    let _ = agent_state::consume_inbox(env, runner.id.session, &runner.journal).await;
     // The end of the run consumes the requests that arrived too late to take effect.
     let (mut events, mut taken): (Vec<Event>, _) = (Vec::new(), Vec::new());
     for (number, message) in env
@@ -319,8 +325,9 @@ async fn journal_end(
         .unwrap_or_default()
     {
         match message {
-            // An answer stays in the inbox until its question consumes it.
-            InboxMessage::Answer { .. } => continue,
+            // An answer stays in the inbox until its question consumes it, a change of an agent's
+            // state until it is decided.
+            InboxMessage::Answer { .. } | InboxMessage::AgentState { .. } => continue,
             InboxMessage::Stop(asked) => {
                 stop_token.request_stop(Stop::from_inbox(asked, &env.redactor));
             }

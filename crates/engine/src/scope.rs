@@ -194,6 +194,11 @@ impl Scope {
         }
     }
 
+    /// Whether there is a value of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.get(name).is_some()
+    }
+
     /// A nested scope with a step's own variables.
     #[must_use]
     pub fn with_vars(&self, vars: &BTreeMap<String, serde_json::Value>) -> Self {

@@ -147,6 +147,11 @@ impl Trace {
                 }
                 return spans;
             }
+            Event::AgentMessages(event) => {
+                if let Some(step) = self.steps.get_mut(&event.path) {
+                    step.usage += event.usage;
+                }
+            }
             Event::ConversationCompacted(event) => {
                 return self.chat(&event.path, entry, event.usage);
             }

@@ -1,12 +1,16 @@
 //! Answers the questions of a session.
 
 use segno_core::error::{Diagnose, Diagnosis, Kind, join_shown};
-use segno_core::id::Name;
+use segno_core::id::{Name, SessionId};
+use segno_core::journal::RunOptions;
+use segno_core::session::Status;
 use segno_core::state::Question;
 use segno_core::step::Path;
-use segno_core::store::{Error as StoreError, InboxMessage, Summary};
+use segno_core::store::{Error as StoreError, Filter, InboxMessage, Summary};
 use segno_engine::error::InvalidAnswer;
 use segno_engine::{Env, history, journal, steps};
+
+use crate::background;
 
 /// Why an answer was refused.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +78,19 @@ pub async fn answer(
     };
     let posted = env.store.post(summary.id, env.clock.now(), message);
     posted.await?;
+    request_run(env, summary, by).await;
     Ok(path.clone())
+}
+
+/// Asks a worker to continue a session that workers run. If that fails, the answer is there all the
+/// same, and the next run uses it.
+async fn request_run(env: &Env, summary: &Summary, by: &str) {
+    if summary.status == Status::Waiting
+        && let Ok(true) = background::is_run_by_workers(env, summary).await
+    {
+        let options = RunOptions::default();
+        let _ = background::request(env, summary, by.to_owned(), options).await;
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -109,4 +125,57 @@ pub async fn open_questions(
         });
     }
     Ok(open)
+}
+
+/// How many sessions one page of [`all_open_questions`] looks at.
+const SESSIONS: usize = 500;
+
+/// A page of the open questions of all sessions.
+#[derive(Debug, Default)]
+pub struct QuestionPage {
+    pub items: Vec<(Summary, OpenQuestion)>,
+    /// Sessions that cannot be read; they may have open questions, too.
+    pub damaged: Vec<history::Error>,
+    /// The last session of the page, if there are more.
+    pub next: Option<SessionId>,
+}
+
+/// The open questions of the sessions before `before`, newest session first. A page ends with the
+/// session that reaches `limit`: all questions of a session are on one page. It may be empty and
+/// have a next one, because it looks at a bounded number of sessions.
+pub async fn all_open_questions(
+    env: &Env,
+    before: Option<SessionId>,
+    limit: usize,
+) -> Result<QuestionPage, StoreError> {
+    let open = Status::ALL.iter().copied();
+    let open = open.filter(|status| status.is_resumable() && !status.is_archived());
+    let filter = Filter {
+        statuses: Some(open.collect()),
+        before,
+        limit: Some(SESSIONS),
+        ..Filter::default()
+    };
+    let (mut page, mut looked_at) = (QuestionPage::default(), 0);
+    for summary in env.store.list(filter).await? {
+        let summary = match summary {
+            Ok(summary) => summary,
+            Err(error) => {
+                page.damaged.push(error.into());
+                continue;
+            }
+        };
+        match open_questions(env, &summary).await {
+            Ok(open) => page
+                .items
+                .extend(open.into_iter().map(|it| (summary.clone(), it))),
+            Err(error) => page.damaged.push(error),
+        }
+        looked_at += 1;
+        if page.items.len() >= limit || looked_at == SESSIONS {
+            page.next = Some(summary.id);
+            break;
+        }
+    }
+    Ok(page)
 }

@@ -13,7 +13,9 @@ use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::fault::{Point, point};
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::Seq;
-use segno_core::snapshot::{self, Change, FolderUse, Progress, Restore, Restored, Rules, Size};
+use segno_core::snapshot::{
+    self, Change, FolderUse, Progress, Restore, Restored, Rules, Size, StoredFile,
+};
 use segno_core::store::Error as StoreError;
 use segno_core::usage::Usage;
 use segno_engine::workspace::{NotUtf8, canonical, path_text};
@@ -24,8 +26,8 @@ use crate::relocate;
 pub use calls::Calls;
 pub use content::{Content, Overview, overviews};
 pub use segno_engine::checkpoint::{
-    NewCheckpoint, create, create_before_expiry, environment, file_counts, find, list, new_id,
-    put_manifest, rules_of, size_hints,
+    NewCheckpoint, create, create_before_expiry, create_with_id, environment, file_counts, find,
+    list, new_id, put_manifest, rules_of, size_hints,
 };
 
 /// Why a checkpoint cannot be restored or compared.
@@ -331,4 +333,17 @@ pub async fn read_file(
 ) -> Result<Vec<u8>, snapshot::Error> {
     let read = env.snapshots()?.read(manifest.files.snapshot, path.into());
     read.await
+}
+
+/// The files of a checkpoint in their fixed order: at most `limit`, without the first `skipped`.
+pub async fn files(
+    env: &Env,
+    manifest: &Manifest,
+    skipped: usize,
+    limit: usize,
+) -> Result<Vec<StoredFile>, snapshot::Error> {
+    let files = env
+        .snapshots()?
+        .files(manifest.files.snapshot, skipped, limit);
+    files.await
 }

@@ -6,6 +6,7 @@ use segno_core::cli_agent::CliAgentKind;
 use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thread};
 use segno_core::journal::{Event, Text};
 use segno_core::resume::Strategy;
+use segno_core::state::Chat;
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 use segno_core::usage::ContextUsage;
@@ -25,7 +26,7 @@ pub struct Conversation {
     pub native: String,
     /// The folder that the agent works in.
     pub folder: String,
-    /// The resume strategies that continued it, oldest first.
+    /// The resume strategies that continued it, oldest first. In a chat, each message is one.
     pub strategies: Vec<Strategy>,
     /// The context usage, if it is known.
     pub context: Option<ContextUsage>,
@@ -47,6 +48,17 @@ impl Collector {
                     (&talk.path, &talk.native) == (&event.path, &event.native_id)
                 };
                 if let Some((talk, _)) = self.talks.iter_mut().find(same) {
+                    talk.strategies.extend(event.strategy);
+                    talk.folder.clone_from(&event.folder);
+                    return;
+                }
+                // A chat continues one conversation message by message.
+                if let Some((talk, _)) = self.talks.last_mut()
+                    && talk.native == event.native_id
+                    && Chat::is_message(&talk.path)
+                    && Chat::is_message(&event.path)
+                {
+                    talk.path.clone_from(&event.path);
                     talk.strategies.extend(event.strategy);
                     talk.folder.clone_from(&event.folder);
                     return;

@@ -73,8 +73,14 @@ impl Category {
 /// have no event, before the item with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    seq: Seq,
-    item: usize,
+    pub(crate) seq: Seq,
+    pub(crate) item: usize,
+}
+
+impl Cursor {
+    pub(crate) fn new(seq: Seq, item: usize) -> Self {
+        Self { seq, item }
+    }
 }
 
 impl std::fmt::Display for Cursor {

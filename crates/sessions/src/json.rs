@@ -8,7 +8,7 @@ mod work;
 use segno_core::handoff::{Handoff, NoteContent, NoteList};
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, JournalEvent, Suspension, Text};
-use segno_core::state::State;
+use segno_core::state::{AgentStates, State};
 use segno_core::step::Path;
 use segno_core::store::{Finding, Summary};
 use segno_core::time::Timestamp;
@@ -16,11 +16,17 @@ use segno_core::usage::{ContextUsage, Cost, Usage};
 use segno_engine::Outcome;
 use serde_json::{Map, Value, json};
 
-use crate::fork::ForkPlan;
+use crate::answer::OpenQuestion;
+use crate::doctor::Report;
+use crate::fork::{ForkPlan, Forked};
 use crate::resume::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
-use crate::{ListedSession, SessionDetails, StepStatus};
+use crate::search::Match;
+use crate::{ListedSession, SessionDetails, StepStatus, refusals};
 
-pub use checkpoint::{Section, checkpoint, checkpoint_overview, checkpoint_sections};
+pub use checkpoint::{
+    Section, changed_file, changed_note, checkpoint, checkpoint_overview, checkpoint_sections,
+    difference, restored, stored_file,
+};
 pub use work::work_plan;
 
 /// The version of all formats in this module.
@@ -102,7 +108,8 @@ pub fn result(outcome: &Outcome) -> Value {
         "output": outcome.output,
         "steps_finished": outcome.state.finished,
         "steps_skipped": outcome.saved.steps,
-        "usage": usage(&outcome.state.usage),
+        "usage": session_usage(&outcome.state),
+        "refused_tools": refused_tools(&outcome.state),
         "saved": usage(&outcome.saved.usage),
         "artifacts": outcome.state.artifacts.keys().collect::<Vec<_>>(),
     })));
@@ -141,7 +148,7 @@ pub fn chat(state: &State) -> Value {
         "last_message_at": chat.last_message_at.to_string(),
         "last_ending": chat.ending,
         "conversation": chat.native.as_ref().map(|native| &native.id),
-        "usage": usage(&state.usage),
+        "usage": session_usage(state),
     })))
 }
 
@@ -195,6 +202,16 @@ pub fn note_counts(handoff: &Handoff) -> Value {
     })
 }
 
+/// What agents stored, by agent and key.
+fn agent_states(states: &AgentStates) -> Value {
+    let mut agents = Map::new();
+    for (agent, key, stored) in states.iter() {
+        let values = agents.entry(agent).or_insert_with(|| json!({}));
+        values[key.as_str()] = stored.value.clone();
+    }
+    Value::Object(agents)
+}
+
 /// All details of a session, at `now`.
 pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
     let state = &shown.state;
@@ -203,6 +220,7 @@ pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
     let mut line = fields(session_line(&shown.listed, waits));
     let created = state.created.as_ref();
     line.extend(fields(json!({
+        "pattern": shown.pattern,
         "session_number": state.session_number,
         "forked_from": state.forked.as_ref().map(|forked| json!({
             "session": forked.from,
@@ -213,11 +231,13 @@ pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
         })),
         "spec_path": created.map(|created| &created.spec_path),
         "variables": created.map(|created| &created.variables),
-        "usage": usage(&state.usage),
-        "usage_by_agent": state.usage_by_agent.iter().map(|(agent, used)| (agent.clone(), usage(used))).collect::<Map<_, _>>(),
+        "usage": session_usage(state),
+        "usage_by_agent": state.usage_by_agent.iter().map(|(agent, used)| (agent.clone(), total_usage(used))).collect::<Map<_, _>>(),
+        "refused_tools": refused_tools(state),
         "steps_finished": state.finished,
         "artifacts": state.artifacts,
         "notes": note_counts(&state.handoff),
+        "agent_state": agent_states(&state.agent_states),
         "error": state.error,
         "stopped": state.stopped.as_ref().map(|stopped| json!({
             "by": stopped.by,
@@ -244,7 +264,11 @@ pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
                 "agent": step.agent,
                 "status": step_status(&step.status),
                 "attempts": step.attempts,
-                "usage": usage(&step.usage),
+                "usage": total_usage(&step.usage),
+                "reported": step.report.map(|report| json!({
+                    "turns": report.turns,
+                    "duration_ms": report.duration_ms,
+                })),
                 "model_turns": step.turns,
                 "tool_calls": step.tools,
                 "elapsed_ms": step.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
@@ -278,6 +302,45 @@ pub fn step_status(standing: &StepStatus) -> &'static str {
     }
 }
 
+/// A question to the user.
+pub fn question(asked: &OpenQuestion) -> Value {
+    json!({
+        "v": V,
+        "kind": "question",
+        "path": asked.path,
+        "prompt": asked.question.prompt,
+        "context": asked.context,
+        "default": asked.question.default,
+        "validation": asked.question.validation,
+        "asked_at": asked.question.asked_at.to_string(),
+        "until": asked.question.until().map(|until| until.to_string()),
+    })
+}
+
+/// A question in a list of the questions of all sessions.
+pub fn question_of(summary: &Summary, asked: &OpenQuestion) -> Value {
+    let mut line = fields(question(asked));
+    line.insert("session".into(), summary.id.to_string().into());
+    line.insert("name".into(), summary.name.as_str().into());
+    Value::Object(line)
+}
+
+/// A result of a search.
+pub fn search_match(find: &Match) -> Value {
+    json!({
+        "v": V,
+        "kind": "match",
+        "session": find.session,
+        "name": find.name,
+        "path": find.path,
+        "agent": find.agent,
+        "who": find.who.as_str(),
+        "at": find.at.to_string(),
+        "seq": find.seq,
+        "snippet": find.snippet,
+    })
+}
+
 /// A finding of a verification.
 pub fn finding(finding: &Finding) -> Value {
     let mut line = object("finding");
@@ -288,6 +351,22 @@ pub fn finding(finding: &Finding) -> Value {
         "problem": finding.problem,
     })));
     Value::Object(line)
+}
+
+/// The totals of a verification, and whether it read the content of packs.
+pub fn report(report: &Report, data_read: bool) -> Value {
+    json!({
+        "v": V,
+        "kind": "report",
+        "sessions": report.sessions,
+        "events": report.events,
+        "blobs": report.blobs,
+        "checkpoints": report.checkpoints,
+        "packs": report.packs,
+        "pack_bytes": report.pack_bytes,
+        "data_read": data_read,
+        "damaged": report.damaged(),
+    })
 }
 
 /// What a resume would do.
@@ -320,6 +399,24 @@ pub fn plan(summary: &Summary, plan: &Plan) -> Value {
     );
     line.insert("steps".into(), planned(&plan.steps));
     Value::Object(line)
+}
+
+/// A fork of the session `from`.
+pub fn forked(from: SessionId, forked: &Forked) -> Value {
+    let summary = &forked.summary;
+    json!({
+        "v": V,
+        "kind": "forked",
+        "session": summary.id,
+        "name": summary.name,
+        "status": summary.status,
+        "from": from,
+        "steps_finished": forked.steps,
+        "checkpoint": forked.checkpoint,
+        "workspace": summary.workspace,
+        "rescue": forked.rescue,
+        "disarmed": forked.set_aside,
+    })
 }
 
 /// What a fork would contain, and how it would be resumed.
@@ -384,6 +481,7 @@ fn strategy_fields(climb: &CliAgentPlan) -> Map<String, Value> {
         "unexamined": climb.unexamined,
         "open_in": climb.holders.iter().map(|holder| json!({"pid": holder.pid, "program": holder.program})).collect::<Vec<_>>(),
         "moved_from": climb.moved_from,
+        "copied_from": climb.copied_from.as_ref().map(ToString::to_string),
         "context_used": climb.context_usage.map(|context_usage| context_usage.used),
         "context_window": climb.context_usage.and_then(|context_usage| context_usage.window),
         "tokens": estimate.tokens,
@@ -394,6 +492,39 @@ fn strategy_fields(climb: &CliAgentPlan) -> Map<String, Value> {
         unreachable!("it is written as an object")
     };
     line
+}
+
+/// The usage of a session. Where agents reported only money, their tokens are estimated.
+pub fn session_usage(state: &State) -> Value {
+    with_estimate(&state.usage, state.estimated_tokens())
+}
+
+/// The usage of one agent, or of a step. If only money was reported, tokens are estimated.
+pub fn total_usage(used: &Usage) -> Value {
+    with_estimate(used, used.estimated_tokens())
+}
+
+fn with_estimate(used: &Usage, estimated: Option<u64>) -> Value {
+    let mut value = usage(used);
+    if let Some(estimated) = estimated {
+        value["estimated_tokens"] = estimated.into();
+    }
+    value
+}
+
+/// The tools that agents were refused, with the settings that allow them.
+pub fn refused_tools(state: &State) -> Value {
+    let refused = state.refused_tools.iter().map(|refused| {
+        json!({
+            "agent": refused.agent,
+            "program": refused.program,
+            "tool": refused.tool,
+            "count": refused.count,
+            "reason": refused.reason,
+            "settings": refusals::settings(refused),
+        })
+    });
+    refused.collect()
 }
 
 /// Tokens and cost.

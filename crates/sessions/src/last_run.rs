@@ -22,7 +22,11 @@ impl LastRun {
     /// The end of the newest run; `None` if the session was never started, like a new fork.
     pub fn of(state: &State) -> Option<Self> {
         let stopped = state.stopped.as_ref();
-        let lost = matches!(state.status, Status::Running | Status::Interrupted);
+        // While a run is requested, the status before that is the one of the last run.
+        let status = state
+            .request()
+            .map_or(state.status, |request| request.before);
+        let lost = matches!(status, Status::Running | Status::Interrupted);
         let failed = state.error.as_ref().map(|error| error.message.clone());
         let reason = match stopped {
             Some(stopped) => stopped.reason.clone(),
@@ -31,7 +35,7 @@ impl LastRun {
         };
         (state.session_number > 0).then_some(Self {
             session_number: state.session_number,
-            status: match state.status {
+            status: match status {
                 Status::Running => Status::Interrupted,
                 status => status,
             },

@@ -4,11 +4,15 @@
 //! A use case reads or changes a session between its runs, or prepares a run and hands it to
 //! [`segno_engine::run`].
 
+pub mod agent_state;
 pub mod answer;
 pub mod archive;
+pub mod artifacts;
+pub mod background;
 pub mod cancel;
 pub mod chat;
 pub mod checkpoint;
+pub mod conversation;
 pub mod conversations;
 pub mod details;
 pub mod doctor;
@@ -24,8 +28,10 @@ pub mod notes;
 pub mod pause;
 pub mod progress;
 pub mod recover;
+pub mod refusals;
 pub mod relocate;
 pub mod remote;
+mod reported;
 pub mod resume;
 pub mod resume_context;
 pub mod search;

@@ -4,6 +4,7 @@
 use segno_core::conversation::{self, AssistantPart, ItemContent, Origin, plain_text};
 use segno_core::journal::Event;
 use segno_core::model;
+use segno_core::state::Chat;
 use segno_core::time::Timestamp;
 use serde::Serialize;
 
@@ -20,6 +21,19 @@ pub enum Author {
     Tool,
 }
 
+impl Author {
+    /// The word for users.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Question => "question",
+            Self::Person => "user",
+            Self::Program => "program",
+            Self::Agent => "agent",
+            Self::Tool => "tool",
+        }
+    }
+}
+
 /// Calls `emit` for each message of an event, in order. `long_text` is the event's long text.
 pub(crate) fn for_each_message(
     event: &Event,
@@ -30,6 +44,9 @@ pub(crate) fn for_each_message(
     match event {
         // A retry repeats the prompt.
         Event::StepStarted(event) if event.attempt > 1 => {}
+        Event::StepStarted(event) if Chat::is_message(&event.path) => {
+            emit(Author::Person, at, long_text);
+        }
         Event::StepStarted(_) => emit(Author::Question, at, long_text),
         Event::StepFinished(_) | Event::ConversationCompacted(_) => {
             emit(Author::Agent, at, long_text);

@@ -10,15 +10,14 @@ mod error;
 
 use std::path::Path;
 
-use segno_core::journal::{Event, InFlight, OnChange, RunPurpose};
+use segno_core::journal::{Event, InFlight, OnChange, OnDrift, RunOptions, RunPurpose};
 use segno_core::resume::Strategy;
-use segno_core::session::Kind;
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::{AttemptStatus, OpenStep, State};
 use segno_core::step;
 use segno_core::store::Summary;
 use segno_engine::history::{self, recorded_spec};
-use segno_engine::resume::drift::{self, OnDrift};
+use segno_engine::resume::drift;
 use segno_engine::resume::{Overrides, Replacement};
 use segno_engine::run::RunStart;
 use segno_engine::steps::{self, Agents};
@@ -32,6 +31,7 @@ use chosen_spec::{ChosenSpec, choose_spec, start_reading_spec};
 
 pub(crate) use chosen_spec::preview_spec;
 pub use error::{Error, NoSuchAgent, SessionEnded};
+pub use segno_core::journal::OnLimit;
 
 /// What the user asks for.
 #[derive(Debug, Clone, Default)]
@@ -58,15 +58,24 @@ pub struct Options {
     pub on_limit: Option<OnLimit>,
 }
 
-/// What to do about rate limits whose end the provider announced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnLimit {
-    /// As the spec says, but without waiting for the rest of an earlier run's wait.
-    RetryNow,
-    /// Wait, whatever the spec says.
-    Wait,
-    /// Pause, whatever the spec says.
-    Pause,
+impl From<RunOptions> for Options {
+    fn from(options: RunOptions) -> Self {
+        Self {
+            on_change: options.on_change,
+            consent: if options.yes {
+                Consent::All
+            } else {
+                Consent::None
+            },
+            in_flight: options.in_flight,
+            on_drift: options.on_drift.unwrap_or_default(),
+            agent: options.agent,
+            strategy: options.strategy,
+            take_over: options.take_over,
+            message: options.message,
+            on_limit: options.on_limit,
+        }
+    }
 }
 
 /// The provider of a replacement: an agent of the spec, or a CLI agent, by name.
@@ -169,7 +178,7 @@ pub(crate) async fn prepare(
     );
     let agents = preparing.await?;
     let mut status = None;
-    if summary.kind != Kind::Chat && agents.work_in_workspace() {
+    if !summary.kind.is_chat() && agents.work_in_workspace() {
         let now = workspace::workspace_status(&env, workspace, None).await;
         check_drift(summary, &state, &now, options.on_drift, observer)?;
         status = drift::to_event(&state, &now);

@@ -7,7 +7,7 @@ mod wait;
 
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::handoff::{Handoff, NoteList, StoredNote};
-use segno_core::id::Name;
+use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, NoteWithdrawn, NotesWritten, Seq};
 use segno_core::lease::LeaseDecision;
 use segno_core::note::{MAX_TEXT, Note, NoteId, NoteKind, Source, WrittenNote};
@@ -173,6 +173,16 @@ fn to_message(env: &Env, author: Author, change: Change) -> InboxMessage {
             InboxMessage::WithdrawNote(NoteWithdrawn { note, by, reason })
         }
     }
+}
+
+/// The ids of the notes that the event with this number wrote.
+pub async fn written_at(
+    env: &Env,
+    session: SessionId,
+    seq: Seq,
+) -> Result<Vec<NoteId>, history::Error> {
+    let state = history::load_state(env, session).await?;
+    Ok(ids_written_at(&state.handoff, seq))
 }
 
 /// The ids of the notes that an event wrote.

@@ -16,10 +16,14 @@ use segno_core::session::Status;
 use segno_core::store::{Error as StoreError, InboxMessage, Summary};
 use segno_engine::{Env, checkpoint, lease};
 
+use crate::background;
 use crate::listing::Ambiguous;
 
 /// How often [`wait`] checks whether a run has stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a process that ended its run may take for the checkpoint of the pause.
+const CHECKPOINT_TIME: Duration = Duration::from_mins(5);
 
 /// The limit of characters of a reason.
 const MAX_REASON: usize = 1000;
@@ -34,6 +38,9 @@ pub enum Error {
     /// Several sessions run in the folder.
     #[error(transparent)]
     Ambiguous(#[from] Ambiguous),
+    /// The requested run of the session cannot be withdrawn.
+    #[error(transparent)]
+    Background(#[from] background::Error),
     #[error("session `{name}` is not running; it is {status}")]
     NotRunning { name: Name, status: Status },
 }
@@ -45,6 +52,7 @@ impl Diagnose for Error {
             Self::NoRunningSession { .. } => Diagnosis::new(Kind::NotFound, "S0115")
                 .hint("`segno status` shows the running sessions"),
             Self::Ambiguous(error) => error.diagnosis(),
+            Self::Background(error) => error.diagnosis(),
             Self::NotRunning { name, status } if status.is_resumable() => {
                 Diagnosis::new(Kind::Conflict, "S0116")
                     .hint(format!("`segno resume {name}` continues it"))
@@ -59,6 +67,15 @@ pub struct Request {
     pub mode: StopMode,
     pub by: String,
     pub reason: Option<String>,
+}
+
+/// What a request to pause did.
+#[derive(Debug, Clone)]
+pub enum Requested {
+    /// The run was asked.
+    Sent(SentRequest),
+    /// The session waited for a run, which does not take place now.
+    Withdrawn(Box<Summary>),
 }
 
 /// A run that was sent a pause request.
@@ -96,8 +113,12 @@ fn id_and_name((summary, _): &(Summary, Owner)) -> (SessionId, Name) {
     (summary.id, summary.name.clone())
 }
 
-/// Sends a pause request to the run of a session.
-pub async fn request(env: &Env, summary: &Summary, request: Request) -> Result<SentRequest, Error> {
+/// Sends a pause request to the run of a session. A run that has not started is withdrawn.
+pub async fn request(env: &Env, summary: &Summary, request: Request) -> Result<Requested, Error> {
+    if summary.status == Status::Pending {
+        let withdrawn = background::withdraw(env, summary, &request.by).await?;
+        return Ok(Requested::Withdrawn(Box::new(withdrawn)));
+    }
     let lease = env.store.lease(summary.id).await?;
     let (true, Some(owner)) = (lease::verdict(env, &lease).is_held(), lease.owner.clone()) else {
         return Err(Error::NotRunning {
@@ -118,10 +139,10 @@ pub async fn request(env: &Env, summary: &Summary, request: Request) -> Result<S
         checkpoint: Some(Trigger::Pause),
     });
     env.store.post(summary.id, env.clock.now(), message).await?;
-    Ok(SentRequest {
+    Ok(Requested::Sent(SentRequest {
         run: lease.run,
         owner,
-    })
+    }))
 }
 
 /// Waits until the run has released the session, and until its checkpoint exists.
@@ -151,8 +172,12 @@ async fn wait_for_checkpoint(
     summary: &Summary,
     sent: &SentRequest,
 ) -> Result<Manifest, checkpoint::Error> {
+    let deadline = env.clock.elapsed() + CHECKPOINT_TIME;
     loop {
-        let works = env.processes.liveness(&sent.owner) == Liveness::Running;
+        // A process that only appended to the session lives on, and takes no checkpoint.
+        let works = sent.owner != env.processes.current()
+            && env.processes.liveness(&sent.owner) == Liveness::Running
+            && env.clock.elapsed() < deadline;
         let (checkpoints, _) = checkpoint::list(env, Some(summary)).await?;
         let newest = checkpoints.into_iter().next_back();
         if let Some(newest) = newest.filter(|newest| newest.journal.seq == summary.head.seq) {

@@ -170,6 +170,7 @@ mod tests {
                 out: out.into(),
                 force: false,
                 commit: None,
+                pattern: None,
                 at: Timestamp(1),
             };
             let expected = SessionMoved {

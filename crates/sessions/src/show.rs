@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use segno_core::journal::{Event, Failure, Seq};
-use segno_core::session::Status;
+use segno_core::journal::{Ending, Event, Failure, Seq};
+use segno_core::session::{Kind, PatternKind, Status};
 use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
 use segno_core::store::Summary;
-use segno_core::usage::Usage;
+use segno_core::usage::{RunReport, Usage};
 use segno_engine::{Env, history};
 
 use crate::ListedSession;
 use crate::conversations::{self, Conversation};
+use crate::reported::Reported;
 
 /// A session with all its steps and conversations.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub struct SessionDetails {
     pub listed: ListedSession,
     /// The state after all events of the journal.
     pub state: State,
+    /// The pattern of the spec in force; absent for chats and imported conversations.
+    pub pattern: Option<PatternKind>,
     /// In the order in which they were first started.
     pub steps: Vec<StepDetails>,
     /// The conversations of CLI agents, in the same order.
@@ -35,10 +38,12 @@ pub struct StepDetails {
     pub status: StepStatus,
     /// All attempts together.
     pub usage: Usage,
-    /// How often a model answered, if the step used tools.
+    /// How often a model answered, if the step used tools or a CLI agent has it.
     pub turns: u32,
-    /// How many tool calls were answered.
+    /// How many tool calls were made.
     pub tools: u32,
+    /// What the program of a CLI agent reported about its runs, if it did.
+    pub report: Option<RunReport>,
     /// The duration of the answer.
     pub elapsed: Option<Duration>,
     /// The position of its newest event.
@@ -67,8 +72,12 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history
     let mut steps: Vec<StepDetails> = Vec::new();
     let mut indexes = HashMap::new();
     let mut conversations = conversations::Collector::default();
+    let mut reported = Reported::default();
     history::read_events(env, summary.id, state.head, |entry| {
         conversations.apply(&entry.event);
+        if let Event::AgentMessages(event) = &entry.event {
+            reported.add(event);
+        }
         if let Some((path, _)) = entry.event.step() {
             let index = *indexes.entry(path.clone()).or_insert_with(|| {
                 steps.push(StepDetails {
@@ -79,6 +88,7 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history
                     usage: Usage::default(),
                     turns: 0,
                     tools: 0,
+                    report: None,
                     elapsed: None,
                     seq: entry.seq,
                 });
@@ -90,6 +100,13 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history
         history::apply(&mut state, summary.id, &entry)
     })
     .await?;
+    for (path, tally) in reported.tallies(env).await? {
+        if let Some(index) = indexes.get(&path) {
+            let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+            steps[*index].turns = count(tally.replies);
+            steps[*index].tools = count(tally.tool_calls);
+        }
+    }
     let listed = ListedSession::of(env, summary).await?;
     if listed.status != Status::Running {
         // No run is left to finish the step.
@@ -101,11 +118,22 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history
         }
     }
     Ok(SessionDetails {
+        pattern: pattern(env, &listed, &state).await,
         listed,
         state,
         steps,
         conversations: conversations.finish(env).await?,
     })
+}
+
+/// The pattern that the journal names or, in a journal of an older version, that of the stored spec.
+async fn pattern(env: &Env, listed: &ListedSession, state: &State) -> Option<PatternKind> {
+    let recorded = state.pattern();
+    if recorded.is_some() || listed.summary.kind != Kind::Workflow {
+        return recorded;
+    }
+    let spec = history::recorded_spec(env, listed.summary.id, state).await;
+    Some(spec.ok()?.pattern.kind())
 }
 
 fn apply_event(step: &mut StepDetails, event: &Event) {
@@ -126,6 +154,13 @@ fn apply_event(step: &mut StepDetails, event: &Event) {
             step.status = StepStatus::Failed(event.error.clone());
             step.usage += event.usage;
         }
+        // The answer to a message of an adopted conversation has no result of its own.
+        Event::ExchangeEnded(event)
+            if step.status == StepStatus::InFlight
+                && matches!(event.ending, Ending::EndTurn | Ending::MaxTurns) =>
+        {
+            step.status = StepStatus::Finished;
+        }
         Event::StepUnknown(_) => step.status = StepStatus::Unknown,
         Event::StepDiscarded(_) => step.status = StepStatus::Discarded,
         Event::StepPaused(_) => step.status = StepStatus::Paused,
@@ -135,6 +170,12 @@ fn apply_event(step: &mut StepDetails, event: &Event) {
         }
         Event::ToolFinished(_) => step.tools += 1,
         Event::ConversationCompacted(event) => step.usage += event.usage,
+        Event::AgentMessages(event) => {
+            step.usage += event.usage;
+            if let Some(report) = event.report {
+                step.report = Some(step.report.unwrap_or_default().followed_by(report));
+            }
+        }
         Event::QuestionAsked(_) => {
             FinishedSteps::USER.clone_into(&mut step.agent);
             step.attempts += 1;

@@ -12,9 +12,10 @@ use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, JournalEvent, Run, RunPurpose, SessionCreated};
-use segno_core::session::{Kind, Status};
+use segno_core::session::Kind;
 use segno_core::state::State;
 use segno_core::store::{Batch, Error as StoreError, LeaseUpdate, NewSession};
+use segno_core::time::Timestamp;
 use segno_engine::run::{self, RunStart};
 use segno_engine::steps::{Agents, PrepareError};
 use segno_engine::workspace::{NotUtf8, path_text};
@@ -39,6 +40,11 @@ pub enum SpecError {
         #[source]
         problems: spec::Problems,
     },
+    #[error("the text {}", fault(problems))]
+    Text {
+        #[source]
+        problems: spec::Problems,
+    },
     #[error("{} cannot run: its inputs are not valid", .path.display())]
     Variables {
         path: PathBuf,
@@ -58,7 +64,7 @@ impl Diagnose for SpecError {
     fn diagnosis(&self) -> Diagnosis {
         match self {
             Self::Unreadable { .. } => Diagnosis::new(ErrorKind::Unavailable, "F0201"),
-            Self::Invalid { problems, .. } => problems.diagnosis(),
+            Self::Invalid { problems, .. } | Self::Text { problems } => problems.diagnosis(),
             Self::Variables { problems, .. } => problems.diagnosis(),
         }
     }
@@ -145,6 +151,16 @@ pub fn read_spec(env: &Env, path: &Path) -> Result<(String, Workflow), SpecError
     }
 }
 
+/// Validates a spec that has no file. It cannot refer to files.
+pub(crate) fn load_text(text: &str) -> Result<(String, Workflow), SpecError> {
+    let none = |name: &str| {
+        Err(format!(
+            "a spec without a file cannot refer to the file `{name}`"
+        ))
+    };
+    spec::load(text, &none).map_err(|problems| SpecError::Text { problems })
+}
+
 pub async fn start(
     env: &Env,
     request: Request,
@@ -177,6 +193,30 @@ pub(crate) async fn start_parsed(
         &*observer,
     );
     let agents = preparing.await?;
+    let (created, naming) = describe(env, &text, &workflow, request, variables).await?;
+    let session = new_id(env);
+    let creating = create(env, session, created, Vec::new(), naming, &*observer);
+    let (name, state) = creating.await?;
+    let run_start = RunStart::first(session, name, workflow, agents, state);
+    Ok(Box::pin(run::execute(env, run_start, observer, stop_token)).await?)
+}
+
+/// An id for a new session.
+pub fn new_id(env: &Env) -> SessionId {
+    let mut entropy = [0; 10];
+    env.random.fill(&mut entropy);
+    SessionId::new(env.clock.now(), entropy)
+}
+
+/// The first event of a session, and who chose its name. Checks the paths of artifacts, and stores
+/// the spec.
+pub(crate) async fn describe(
+    env: &Env,
+    text: &str,
+    workflow: &Workflow,
+    request: Request,
+    variables: BTreeMap<String, serde_json::Value>,
+) -> Result<(SessionCreated, Naming), Error> {
     artifact_files::check_paths(
         env,
         &Templates::new(),
@@ -185,16 +225,14 @@ pub(crate) async fn start_parsed(
         &request.out,
         request.force,
     )?;
-    let (spec, _) = journal::redact_and_store(env, &text).await?;
-
-    let mut entropy = [0; 10];
-    env.random.fill(&mut entropy);
-    let session = SessionId::new(env.clock.now(), entropy);
+    let (spec, _) = journal::redact_and_store(env, text).await?;
+    let naming = match request.name {
+        Some(_) => Naming::Given,
+        None => Naming::Numbered,
+    };
+    let derived = || naming::derived(env, &workflow.name);
     let created = SessionCreated {
-        name: request
-            .name
-            .clone()
-            .unwrap_or_else(|| naming::derived(env, &workflow.name)),
+        name: request.name.unwrap_or_else(derived),
         session_kind: Kind::Workflow,
         workspace: path_text(&request.workspace)?,
         spec_path: path_text(&request.spec)?,
@@ -203,16 +241,10 @@ pub(crate) async fn start_parsed(
         variables,
         out: path_text(&request.out)?,
         force: request.force,
-        commit: worktree_commit(&workflow),
+        commit: worktree_commit(workflow),
+        pattern: Some(workflow.pattern.kind()),
     };
-    let naming = match request.name {
-        Some(_) => Naming::Given,
-        None => Naming::Numbered,
-    };
-    let creating = create(env, session, created, Vec::new(), naming, &*observer);
-    let (name, state) = creating.await?;
-    let run_start = RunStart::first(session, name, workflow, agents, state);
-    Ok(Box::pin(run::execute(env, run_start, observer, stop_token)).await?)
+    Ok((created, naming))
 }
 
 /// The commit that a session's worktree starts at: its first step creates the worktree.
@@ -271,52 +303,53 @@ pub async fn create(
     naming: Naming,
     observer: &dyn Observer,
 ) -> Result<(Name, State), history::Error> {
-    let workspace = PathBuf::from(&created.workspace);
-    let created = SessionCreated {
-        commit: match (&created.commit, &env.snapshots) {
-            (Some(commit), _) => Some(commit.clone()),
-            (None, Some(snapshots)) => snapshots.head_commit(workspace).await,
-            (None, None) => None,
-        },
-        ..created
-    };
+    let created = with_commit(env, created).await;
     let at = env.clock.now();
-    let (created, opening) = (&created, &opening);
+    let seal = |created: SessionCreated| {
+        let begun = [created.into(), env.run_started(RunPurpose::Work)];
+        let events = begun.into_iter().chain(opening.iter().cloned());
+        let events = events.map(|event| (at, event)).collect();
+        let mut state = State::empty(session);
+        let (batch, entries) = seal(&mut state, session, Run(1), events)?;
+        let lease = LeaseUpdate::Renew(env.ttl);
+        Ok((Batch { lease, ..batch }, (state, entries)))
+    };
+    let creating = create_sealed(env, session, &created, naming, seal);
+    let (name, (state, entries)) = creating.await?;
+    entries
+        .iter()
+        .for_each(|entry| observer.event(session, entry));
+    Ok((name, state))
+}
+
+/// The same with the commit that the workspace is at, if none is chosen.
+pub(crate) async fn with_commit(env: &Env, created: SessionCreated) -> SessionCreated {
+    let workspace = PathBuf::from(&created.workspace);
+    let commit = match (&created.commit, &env.snapshots) {
+        (Some(commit), _) => Some(commit.clone()),
+        (None, Some(snapshots)) => snapshots.head_commit(workspace).await,
+        (None, None) => None,
+    };
+    SessionCreated { commit, ..created }
+}
+
+/// Creates a session with a first batch, and returns its name and what `seal` returned with the
+/// batch. `seal` is called for every name that is tried. Durable when it returns; an error leaves
+/// nothing, and a session that exists is `Exists`.
+pub async fn create_sealed<T>(
+    env: &Env,
+    session: SessionId,
+    created: &SessionCreated,
+    naming: Naming,
+    seal: impl Fn(SessionCreated) -> Result<(Batch, T), history::Error>,
+) -> Result<(Name, T), history::Error> {
+    let seal = &seal;
     let create = |name: Name| async move {
         let first = SessionCreated {
             name: name.clone(),
             ..created.clone()
         };
-        let begun = [first.into(), env.run_started(RunPurpose::Work)];
-        let events = begun.into_iter().chain(opening.iter().cloned());
-        let mut state = State::empty(session);
-        let (expected, mut records, mut entries) = (state.head, Vec::new(), Vec::new());
-        for event in events {
-            let run = Run(1);
-            let record = state.head.seal(run, at, &event);
-            let entry = JournalEvent {
-                seq: record.seq,
-                run,
-                at,
-                event,
-                hash: record.hash,
-            };
-            history::apply(&mut state, session, &entry)?;
-            records.push(record);
-            entries.push(entry);
-        }
-        let batch = Batch {
-            session,
-            run: Run(1),
-            expected,
-            records,
-            status: Status::Running,
-            spec_digest: state.spec_digest,
-            workspace: None,
-            lease: LeaseUpdate::Renew(env.ttl),
-            cached_state: None,
-            handled_messages: Vec::new(),
-        };
+        let (batch, sealed) = seal(first)?;
         let new = NewSession {
             id: session,
             name,
@@ -329,14 +362,46 @@ pub async fn create(
         match env.store.create(new).await {
             Err(StoreError::NameTaken(_)) if naming == Naming::Numbered => Ok(None),
             Err(error) => Err(history::Error::from(error)),
-            Ok(_) => Ok(Some((state, entries))),
+            Ok(_) => Ok(Some(sealed)),
         }
     };
     let family = &created.name;
-    let creating = naming::create_numbered(env, family, family.clone(), create);
-    let (name, (state, entries)) = creating.await?;
-    entries
-        .iter()
-        .for_each(|entry| observer.event(session, entry));
-    Ok((name, state))
+    naming::create_numbered(env, family, family.clone(), create).await
+}
+
+/// Seals events, each with its time, as the next batch of a run, and applies them to `state`. The
+/// batch releases the lease and caches no state.
+pub fn seal(
+    state: &mut State,
+    session: SessionId,
+    run: Run,
+    events: Vec<(Timestamp, Event)>,
+) -> Result<(Batch, Vec<JournalEvent>), history::Error> {
+    let (expected, mut records, mut entries) = (state.head, Vec::new(), Vec::new());
+    for (at, event) in events {
+        let record = state.head.seal(run, at, &event);
+        let entry = JournalEvent {
+            seq: record.seq,
+            run,
+            at,
+            event,
+            hash: record.hash,
+        };
+        history::apply(state, session, &entry)?;
+        records.push(record);
+        entries.push(entry);
+    }
+    let batch = Batch {
+        session,
+        run,
+        expected,
+        records,
+        status: state.status,
+        spec_digest: state.spec_digest,
+        workspace: None,
+        lease: LeaseUpdate::Release,
+        cached_state: None,
+        handled_messages: Vec::new(),
+    };
+    Ok((batch, entries))
 }

@@ -5,7 +5,7 @@ use super::fields::Keys;
 
 const KEYS: Keys = Keys {
     required: &[],
-    optional: &["secrets", "mounts"],
+    optional: &["secrets", "mounts", "pass"],
 };
 const SECRET_KEYS: Keys = Keys {
     required: &["key", "source"],
@@ -16,6 +16,9 @@ const SECRET_KEYS: Keys = Keys {
 pub struct Environment {
     /// Values for `${NAME}`. They are never stored.
     pub secrets: Vec<Secret>,
+    /// Names of environment variables that agents' programs get, although they look like secrets. A
+    /// name may end in `*`.
+    pub pass: Vec<String>,
     /// Folders that tools may access in addition to the workspace: name and path.
     pub mounts: Vec<(String, String)>,
 }
@@ -52,7 +55,23 @@ pub(super) fn read(cursor: &Cursor<'_>) -> Environment {
         let folder = cursor.single_line();
         environment.mounts.push((name.to_owned(), folder));
     }
+    for cursor in fields.read("pass", |cursor| cursor.list(0)) {
+        environment.pass.extend(variable_name(&cursor));
+    }
     environment
+}
+
+/// The name of an environment variable, or the beginning of names and a `*`.
+fn variable_name(cursor: &Cursor<'_>) -> Option<String> {
+    let name = cursor.single_line();
+    let plain = name.strip_suffix('*').unwrap_or(&name);
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if plain.is_empty() || !plain.chars().all(fits) {
+        cursor
+            .invalid("is not the name of an environment variable; a `*` may follow its beginning");
+        return None;
+    }
+    Some(name)
 }
 
 fn secret(cursor: &Cursor<'_>) -> Option<Secret> {

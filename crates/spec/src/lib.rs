@@ -17,6 +17,7 @@ pub mod checklist;
 pub mod template;
 
 mod agents;
+mod auto_resume;
 mod changes;
 mod context;
 mod cursor;
@@ -47,6 +48,7 @@ mod workflow;
 mod tests;
 
 pub use agents::{Agent, Permission, Permissions};
+pub use auto_resume::{AutoResume, OnLost};
 pub use binding::bind;
 pub use changes::{Change, StepChange, changed_steps};
 pub use context::{Compaction, ContextPolicy, Notes, NotesFormat};

@@ -687,6 +687,11 @@ fn invalid_tools_and_policies_are_rejected() {
             "must not be above `context_full_percent`",
         ),
         ("continuity: {context_full_percent: 0}", "from 1 to 100"),
+        (
+            "continuity: {resume: {policy: always}}",
+            "must be one of `ask`, `notify`, `auto`, not `always`",
+        ),
+        ("continuity: {resume: {max_attempts: -1}}", "from 0 to 1000"),
         ("continuity: {handoff: {}}", "`reader` is missing"),
         (
             "continuity: {handoff: {resume_context: true, within_s: 5}}",

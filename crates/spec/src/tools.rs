@@ -34,7 +34,7 @@ const SERVER_KEYS: Keys = Keys {
 };
 
 /// The built-in tools, and whether they access the network.
-const NATIVE: [(&str, bool); 14] = [
+const NATIVE: [(&str, bool); 16] = [
     ("calculator", false),
     ("current_time", false),
     ("file_read", false),
@@ -50,6 +50,8 @@ const NATIVE: [(&str, bool); 14] = [
     // It cannot be known what a program does.
     ("python_exec", true),
     ("spec_verify", false),
+    ("state_get", false),
+    ("state_set", false),
 ];
 
 /// The name that specs use for all HTTP services that they declare.

@@ -9,6 +9,7 @@ use segno_core::snapshot::Rules;
 use segno_core::usage::ContextLimits;
 
 use super::agents::{self, Agent};
+use super::auto_resume::AutoResume;
 use super::context::{self, ContextPolicy};
 use super::cursor::{Cursor, ParseState};
 use super::environment::{self, Environment};
@@ -63,6 +64,7 @@ const CONTINUITY_KEYS: Keys = Keys {
         "context_warning_percent",
         "context_full_percent",
         "pause",
+        "resume",
         "handoff",
     ],
 };
@@ -133,6 +135,8 @@ pub struct Workflow {
     /// When checkpoints are created automatically.
     pub checkpoints: Checkpoints,
     pub pauses: PausePolicy,
+    /// When workers resume a session of this spec by themselves.
+    pub auto_resume: AutoResume,
     pub handoff: Handoff,
 }
 
@@ -337,6 +341,9 @@ fn read<'a>(state: &'a ParseState, cursor: &Cursor<'a>) -> (Workflow, bool) {
             .is_none_or(|cursor| cursor.choice(&[("steps", true), ("none", false)])),
         pauses: continuity("pause")
             .map(|cursor| PausePolicy::read(&cursor))
+            .unwrap_or_default(),
+        auto_resume: continuity("resume")
+            .map(|cursor| AutoResume::read(&cursor))
             .unwrap_or_default(),
         handoff: handoff.unwrap_or_default(),
         context_limits,

@@ -285,3 +285,18 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lack_of_space_is_a_full_disk() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            assert!(is_full(&kind.into()));
+        }
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::FileTooLarge] {
+            assert!(!is_full(&kind.into()));
+        }
+    }
+}

@@ -10,20 +10,25 @@ use segno_core::digest::Digest;
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner, OwnerLock};
-use segno_core::ports::Clock;
+use segno_core::ports::{Boxed, Clock};
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::store::{
-    Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Filter, Finding, Inbox,
-    InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept, Trash,
-    TrashedSession,
+    Batch, Blobs, CachedState, Changed, Changes, Checkpoints, DiskSpace, Error, Examine, Filter,
+    Finding, Inbox, InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept,
+    Trash, TrashedSession, Watch,
 };
 use segno_core::time::Timestamp;
+use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
+
+/// How many changes a watch may be behind before it reports that some were lost.
+const MAX_CHANGES: usize = 256;
 
 /// A store that ends with its process.
 pub struct Memory {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
+    changes: broadcast::Sender<SessionId>,
 }
 
 #[derive(Default)]
@@ -63,7 +68,13 @@ impl Memory {
         Self {
             clock,
             state: Mutex::default(),
+            changes: broadcast::Sender::new(MAX_CHANGES),
         }
+    }
+
+    /// Tells the watches, of which there may be none.
+    fn report_change(&self, session: SessionId) {
+        let _ = self.changes.send(session);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -168,6 +179,7 @@ impl StoredSession {
             }
         }
         self.finished.extend(finished);
+        let last = batch.records.last().map(|record| record.at);
         self.records.extend(batch.records);
         for message in batch.handled_messages {
             self.inbox.remove(&message);
@@ -183,7 +195,7 @@ impl StoredSession {
         self.summary.status = batch.status;
         self.summary.spec_digest = batch.spec_digest;
         self.summary.head = after;
-        self.summary.updated_at = now;
+        self.summary.updated_at = last.unwrap_or(now);
         Ok(DiskSpace::Sufficient)
     }
 }
@@ -199,6 +211,7 @@ impl Sessions for Memory {
             if state.using(&new.name).is_some() {
                 return Err(Error::NameTaken(new.name));
             }
+            let first = new.batch.records.first().map(|record| record.at);
             let mut stored = StoredSession {
                 summary: Summary {
                     id: new.id,
@@ -207,7 +220,7 @@ impl Sessions for Memory {
                     status: new.batch.status,
                     workspace: new.workspace,
                     spec_digest: new.batch.spec_digest,
-                    created_at: now,
+                    created_at: first.unwrap_or(now),
                     updated_at: now,
                     run: new.batch.run,
                     head: new.batch.expected,
@@ -224,6 +237,7 @@ impl Sessions for Memory {
             stored.append(new.batch, now)?;
             let lease = stored.lease(now);
             state.sessions.insert(new.id, stored);
+            self.report_change(new.id);
             Ok(lease)
         })();
         Box::pin(std::future::ready(result))
@@ -260,6 +274,7 @@ impl Trash for Memory {
             }
             stored.summary.run = stored.summary.run.next();
             (stored.owner, stored.discarded) = (None, Some(now));
+            self.report_change(session);
             Ok(())
         })
     }
@@ -289,6 +304,7 @@ impl Trash for Memory {
             }
             if let Some(stored) = state.sessions.get_mut(&session) {
                 (stored.summary.name, stored.discarded) = (name, None);
+                self.report_change(session);
             }
             Ok(())
         })();
@@ -311,7 +327,12 @@ impl Trash for Memory {
 impl Journal for Memory {
     fn append(&self, batch: Batch) -> Reply<'_, DiskSpace> {
         let now = self.clock.now();
-        self.with(batch.session, |stored| stored.append(batch, now))
+        let session = batch.session;
+        self.with(session, |stored| {
+            let appended = stored.append(batch, now)?;
+            self.report_change(session);
+            Ok(appended)
+        })
     }
 
     fn read(&self, session: SessionId, after: Head, limit: usize) -> Reply<'_, Vec<JournalEvent>> {
@@ -371,6 +392,34 @@ impl Journal for Memory {
 
     fn cached_state(&self, session: SessionId) -> Reply<'_, Option<CachedState>> {
         self.with(session, |stored| Ok(stored.folded.clone()))
+    }
+}
+
+impl Changes for Memory {
+    fn watch(&self) -> Result<Box<dyn Watch>, Error> {
+        Ok(Box::new(MemoryWatch(self.changes.subscribe())))
+    }
+}
+
+struct MemoryWatch(broadcast::Receiver<SessionId>);
+
+impl Watch for MemoryWatch {
+    fn changed(&mut self) -> Boxed<'_, Changed> {
+        Box::pin(async move {
+            let mut sessions = match self.0.recv().await {
+                Ok(session) => BTreeSet::from([session]),
+                Err(RecvError::Lagged(_)) => return Changed::Any,
+                // The store is gone, so nothing changes any more.
+                Err(RecvError::Closed) => std::future::pending().await,
+            };
+            loop {
+                match self.0.try_recv() {
+                    Ok(session) => sessions.insert(session),
+                    Err(TryRecvError::Lagged(_)) => return Changed::Any,
+                    Err(_) => return Changed::Sessions(sessions),
+                };
+            }
+        })
     }
 }
 

@@ -162,3 +162,34 @@ impl SealKey {
 fn with_digest(key: &[u8; 32]) -> Vec<u8> {
     [&key[..], Digest::of(key).as_bytes()].concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::LocalDisk;
+
+    #[test]
+    fn unreadable_key_is_neither_missing_nor_damaged() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk)).expect("a home");
+        let key = SealKey::new(&home);
+        let read = |name: &str| key.read(&folder.path().join(name));
+        assert!(matches!(read("absent"), Err(NoKey::Missing)));
+        // A folder cannot be read as a file.
+        assert!(matches!(read("home"), Err(NoKey::Unreadable(_))));
+        let write = |name: &str, content: &[u8]| {
+            let path = folder.path().join(name);
+            LocalDisk
+                .create(&path, content, Access::Private)
+                .expect("a file");
+        };
+        write("long", &[0; 65]);
+        assert!(matches!(read("long"), Err(NoKey::Damaged)));
+        write("short", &[0; 32]);
+        assert!(matches!(read("short"), Err(NoKey::Damaged)));
+        let mut sealed = vec![7; 32];
+        sealed.extend(Digest::of(&[7; 32]).as_bytes());
+        write("key", &sealed);
+        assert_eq!(read("key").ok(), Some([7; 32]));
+    }
+}

@@ -2,18 +2,21 @@
 //! turns each case into a test; `make` gets a clock and returns an empty store and whatever must
 //! live as long as the store does.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use segno_core::checkpoint::Manifest;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
-use segno_core::id::Name;
+use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Head, Run, Seq, StopMode, StopRequested};
 use segno_core::ports::Clock as _;
 use segno_core::session::Status;
 use segno_core::step::Path;
 use segno_core::store::{
-    CachedState, Error, Filter, InboxMessage, LeaseUpdate, Store, Swept, TrashedSession,
+    CachedState, Changed, Error, Filter, InboxMessage, LeaseUpdate, Store, Swept, TrashedSession,
+    Watch,
 };
 use segno_core::time::Timestamp;
 
@@ -49,6 +52,7 @@ macro_rules! conformance {
             finished_step_is_found_by_path,
             latest_folded_state_is_stored,
             blobs_are_stored_by_content,
+            watch_reports_what_changes,
             discarded_session_is_hidden_and_fenced,
             discarded_session_can_be_restored,
             changed_session_is_not_discarded,
@@ -509,6 +513,35 @@ pub async fn read_from_a_false_head_is_detected(store: &dyn Store, _: Clock) {
         error.to_string().contains(&journal.session.to_string()),
         "{error}"
     );
+}
+
+/// A watch reports what was appended after it started, by whom ever, and only then.
+pub async fn watch_reports_what_changes(store: &dyn Store, _: Clock) {
+    async fn changed(watch: &mut dyn Watch) -> BTreeSet<SessionId> {
+        match watch.changed().await {
+            Changed::Sessions(sessions) => sessions,
+            Changed::Any => panic!("reports were lost"),
+        }
+    }
+    let (mut one, mut two) = (JournalBuilder::new(1), JournalBuilder::new(2));
+    store.create(one.create("one")).await.unwrap();
+    let mut watch = store.watch().unwrap();
+    assert!(watch.changed().now_or_never().is_none());
+    store.create(two.create("two")).await.unwrap();
+    assert_eq!(changed(&mut *watch).await, [two.session].into());
+    for journal in [&mut one, &mut two] {
+        store
+            .append(journal.batch([step_started("steps/0")]))
+            .await
+            .unwrap();
+    }
+    let mut seen = changed(&mut *watch).await;
+    if seen.len() == 1 {
+        seen.extend(changed(&mut *watch).await);
+    }
+    assert_eq!(seen, [one.session, two.session].into());
+    store.discard(one.session, None).await.unwrap();
+    assert!(changed(&mut *watch).await.contains(&one.session));
 }
 
 /// The answer of a step can be read without reading the whole journal.

@@ -71,6 +71,7 @@ impl JournalBuilder {
             out: "/work/artifacts".into(),
             force: false,
             commit: None,
+            pattern: None,
         };
         let started = RunStarted {
             host: "here".into(),
@@ -145,6 +146,7 @@ pub fn step_finished(path: &str, output: &str) -> Event {
             ..Usage::default()
         },
         elapsed_ms: 5,
+        context: None,
     }
     .into()
 }

@@ -2,9 +2,9 @@
 //!
 //! It provides a manual clock, the conformance suites that every store and every remote passes, a
 //! sandbox that runs the real binary, real CLI agents and scripted model servers, an S3 server, a
-//! proxy that loses requests and answers, a runner that kills the binary at every system call, a
-//! checker for damaged stores, and a corpus of generated secrets and harmless look-alikes. It contains no claims about Segno of its own: the tests in each
-//! crate make them.
+//! proxy that loses requests and answers, a runner that kills the binary at every system call, and a
+//! checker for damaged stores. It contains no claims about Segno of its own: the tests in each crate
+//! make them.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,11 +16,11 @@ pub mod bedrock;
 pub mod bucket;
 pub mod clock;
 pub mod conformance;
-pub mod corpus;
 pub mod crash;
 pub mod damage;
 pub mod journal;
 pub mod model;
+pub mod opencode;
 pub mod programs;
 pub mod proxy;
 pub mod remotes;

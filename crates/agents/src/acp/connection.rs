@@ -13,6 +13,7 @@ use super::permissions::{self, Policy, ToolCallInfo};
 use super::transport::Transport;
 use super::turn::{Replay, Turn};
 use super::update::{Status, Tool, Update};
+use crate::command::VENDORS;
 use crate::json_rpc::{self, ErrorResponse, Message};
 use crate::sanitize::sanitize;
 
@@ -77,8 +78,15 @@ impl Connection {
         cwd: &Path,
         config: ConnectionConfig,
     ) -> Result<Self, AcpError> {
-        let transport =
-            Transport::open(argv, env, cwd, &config.guard, config.clock.clone()).await?;
+        let inherit = config.environment.for_program(&VENDORS, &config.pass_env);
+        let transport = Transport::open(
+            argv,
+            (inherit, env),
+            cwd,
+            &config.guard,
+            config.clock.clone(),
+        )
+        .await?;
         Ok(Self {
             transport,
             config,
@@ -364,7 +372,8 @@ impl Connection {
             -32000 => (ErrorKind::Auth, Some(LOG_IN)),
             -32002 => (ErrorKind::NotFound, None),
             -32603 => (ErrorKind::Server, None),
-            _ => (ErrorKind::Invalid, None),
+            -32700 | -32602..=-32600 => (ErrorKind::Invalid, None),
+            _ => (ErrorKind::Unknown, None),
         };
         let details = &refusal.data["details"];
         let message = match details.as_str() {

@@ -9,9 +9,10 @@ use segno_core::agent::{
     AccessMode, Answer, Error, ErrorKind, Event as AgentEvent, Listener, Request,
 };
 use segno_core::cli_agent::{
-    CliAgent, CliAgentKind, ConversationMode, Examination, Health, Holder, TranscriptFiles,
-    TranscriptState,
+    CliAgent, CliAgentKind, ConversationMode, Examination, Health, Holder, KnownItems,
+    TranscriptFiles, TranscriptState,
 };
+use segno_core::conversation::MISSING_ITEMS;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::usage::Cost;
 
@@ -21,10 +22,12 @@ use super::fold::{Fold, dollars};
 use super::turn::{Event, Replayed};
 use super::update::{Status, Update};
 use super::{ConnectionConfig, Files, Limits};
-use crate::command::Launch;
 use crate::command::output::escape_controls;
+use crate::command::{AgentEnvironment, Launch};
 use crate::holders;
-use crate::program::{Permissions, home_folder, kind_of_message, kind_of_refusal, variables};
+use crate::program::{
+    Permissions, home_folder, kind_of_message, kind_of_refusal, refusal_reason, variables,
+};
 use crate::reset::with_retry_delay;
 use crate::service::SegnoMcpServer;
 
@@ -37,6 +40,8 @@ const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// How many of the newest calls and results are known by id.
 const MAX_IDS: usize = 4096;
+/// How many messages are known that quote what a session lacked.
+const MAX_ANNOUNCED: usize = 16;
 
 /// Talks to one agent, in a process of its own for each request.
 ///
@@ -47,6 +52,7 @@ pub struct Acp {
     permissions: Permissions,
     guard: Launch,
     service: Option<SegnoMcpServer>,
+    environment: AgentEnvironment,
     clock: Arc<dyn Clock>,
 }
 
@@ -63,7 +69,17 @@ impl Acp {
             permissions,
             guard,
             service,
+            environment: AgentEnvironment::whole(),
             clock,
+        }
+    }
+
+    /// Restricts the environment that the program gets.
+    #[must_use]
+    pub fn with_environment(self, environment: AgentEnvironment) -> Self {
+        Self {
+            environment,
+            ..self
         }
     }
 
@@ -75,11 +91,14 @@ impl Acp {
     async fn open(
         &self,
         env: &[(String, String)],
+        pass_env: &[String],
         folder: &Path,
         access: AccessMode,
     ) -> Result<Connection, Error> {
         let config = ConnectionConfig {
             guard: self.guard.clone(),
+            environment: self.environment.clone(),
+            pass_env: pass_env.to_vec(),
             clock: Arc::clone(&self.clock),
             limits: Limits {
                 silence: SILENCE,
@@ -98,7 +117,9 @@ impl Acp {
         listener: &dyn Listener,
     ) -> Result<Answer, Error> {
         let env = variables(&request).map(|(name, value)| (name.to_owned(), value));
-        let mut connection = self.open(&env, request.workspace, request.access).await?;
+        let mut connection = self
+            .open(&env, request.pass_env, request.workspace, request.access)
+            .await?;
         let answered = self
             .run_prompt(&mut connection, request, way, listener)
             .await;
@@ -137,7 +158,7 @@ impl Acp {
             _ => request.input.to_owned(),
         };
         let name = self.name();
-        let mut fold = Fold::new(&name, before, listener);
+        let mut fold = Fold::new(&name, before, refusal_reason(request.access), listener);
         let mut turn = connection.prompt(&id, &prompt)?;
         loop {
             listener.ready().await;
@@ -154,7 +175,7 @@ impl Acp {
 
     /// Loads a session to find out what the agent has of it. Sends no prompt.
     async fn inspect(&self, id: &str, folder: &Path) -> Result<Option<TranscriptState>, Error> {
-        let mut connection = self.open(&[], folder, AccessMode::ReadOnly).await?;
+        let mut connection = self.open(&[], &[], folder, AccessMode::ReadOnly).await?;
         let loaded = match connection.initialize().await {
             Ok(_) => load_session(&mut connection, id, folder).await,
             Err(error) => Err(error.into()),
@@ -170,7 +191,10 @@ impl Acp {
                     Health::Empty
                 },
                 unanswered: None,
-                known_ids: Some(loaded.call_ids.into()),
+                known: Some(KnownItems::Ids(loaded.call_ids.into())),
+                announced: loaded.announced,
+                message_usage: Vec::new(),
+                total_usage: None,
             })),
             Err(error) if error.kind == ErrorKind::NoConversation => Ok(None),
             Err(error) => Err(error),
@@ -181,10 +205,13 @@ impl Acp {
 /// A session that was loaded.
 #[derive(Default)]
 struct LoadedSession {
-    /// Whether it contains any message or call.
+    /// Whether it contains any message of its user, or a call. A text alone may be a notice of the
+    /// program, such as a warning about its settings.
     has_content: bool,
     /// The ids of its newest calls; an id occurs twice if the call has ended.
     call_ids: VecDeque<String>,
+    /// The messages that quote what the session lacked before.
+    announced: Vec<String>,
     /// What it had cost until then.
     cost: Cost,
 }
@@ -195,8 +222,11 @@ impl LoadedSession {
             Update::Context {
                 cost: Some(cost), ..
             } => self.cost = dollars(cost).unwrap_or(self.cost),
-            Update::Text(_) | Update::Thought(_) | Update::UserMessage(_) => {
+            Update::UserMessage(chunk) => {
                 self.has_content = true;
+                if chunk.text.contains(MISSING_ITEMS) && self.announced.len() < MAX_ANNOUNCED {
+                    self.announced.push(chunk.text.clone());
+                }
             }
             Update::ToolStarted(tool) | Update::ToolChanged(tool) => {
                 self.has_content = true;
@@ -307,15 +337,22 @@ impl CliAgent for Acp {
                 bytes: 0,
                 health: Health::Unexamined,
                 unanswered: None,
-                known_ids: None,
+                known: None,
+                announced: Vec::new(),
+                message_usage: Vec::new(),
+                total_usage: None,
             })))),
         }
     }
 
-    fn holders<'a>(&'a self, id: &'a str) -> Boxed<'a, Vec<Holder>> {
+    fn holders<'a>(&'a self, id: &'a str, _: Option<&'a Path>) -> Boxed<'a, Vec<Holder>> {
         // The agent may be an adapter of Claude Code, which registers itself.
         let register = home_folder(CliAgentKind::ClaudeCode, |name| std::env::var_os(name));
         Box::pin(holders::find(register.into_iter().collect(), id))
+    }
+
+    fn finds_moved_transcripts(&self) -> bool {
+        true
     }
 
     fn home(&self) -> Option<&Path> {

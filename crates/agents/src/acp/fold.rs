@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener};
+use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener, Refusal, RefusalReason};
 use segno_core::conversation::{
     self, AssistantPart, ConversationItem, ItemContent, Outcome as CallOutcome, Part,
 };
@@ -17,13 +17,18 @@ use serde_json::{Value, json};
 
 use super::turn::{Outcome, Stop};
 use super::update::{Chunk, Money, PlanEntry, Status, Tool, ToolKind, Update};
+use crate::program::kind_of_message;
 use crate::sanitize::sanitize;
 
 const LONGEST_MESSAGE: usize = 16 << 20;
+/// How much of what a command wrote is kept, in bytes.
+const LONGEST_OUTPUT: usize = 1 << 20;
 /// How many calls are tracked.
 const MAX_CALLS: usize = 10_000;
 /// How much of a call's title is shown to the user, in bytes.
 const MAX_TITLE: usize = 200;
+/// How much of a failure's description is kept, in bytes.
+const MAX_FAILURE: usize = 2 << 10;
 /// Updates that say nothing about the work.
 const IGNORED: [&str; 5] = [
     "available_commands_update",
@@ -54,6 +59,8 @@ struct Call {
     kind: Option<ToolKind>,
     input: Option<Value>,
     content: Vec<Value>,
+    /// What its command wrote to its terminal.
+    terminal: String,
     reported: bool,
     ended: bool,
 }
@@ -71,12 +78,22 @@ pub(super) struct Fold<'a> {
     waiting: Option<String>,
     /// What the session had cost before: agents report the total of the session.
     before: Cost,
+    /// Why the agent may be refused a tool.
+    refusal: RefusalReason,
     usage: Usage,
     context_usage: Option<ContextUsage>,
+    /// Why the turn failed, as far as the agent has said it: the adapter of Codex reports failures of
+    /// the model's provider as a status and a text, and ends the turn like any other.
+    failure: Option<String>,
 }
 
 impl<'a> Fold<'a> {
-    pub(super) fn new(program: &'a str, before: Cost, listener: &'a dyn Listener) -> Self {
+    pub(super) fn new(
+        program: &'a str,
+        before: Cost,
+        refusal: RefusalReason,
+        listener: &'a dyn Listener,
+    ) -> Self {
         Self {
             program,
             listener,
@@ -85,8 +102,10 @@ impl<'a> Fold<'a> {
             calls: HashMap::new(),
             waiting: None,
             before,
+            refusal,
             usage: Usage::default(),
             context_usage: None,
+            failure: None,
         }
     }
 
@@ -111,7 +130,7 @@ impl<'a> Fold<'a> {
                 self.flush();
                 self.tool(&tool, true);
                 if !granted {
-                    self.notice_denied(&tool);
+                    self.report_refusal(&tool);
                 }
                 Ok(())
             }
@@ -119,7 +138,8 @@ impl<'a> Fold<'a> {
                 self.context(used, size, cost.as_ref());
                 Ok(())
             }
-            Update::Raw { kind, .. } => {
+            Update::Raw { kind, value } => {
+                self.thread_status(&value);
                 if !kind.is_empty() && !kind.contains('/') && !IGNORED.contains(&kind.as_str()) {
                     self.flush();
                     let record = sanitize(&kind, MAX_TITLE);
@@ -152,7 +172,19 @@ impl<'a> Fold<'a> {
         });
     }
 
+    /// Notices a failure of the turn, and its end if the agent continues after all.
+    fn thread_status(&mut self, update: &Value) {
+        if let Some(status) = update["_meta"]["codex"]["threadStatus"]["type"].as_str() {
+            self.failure = (status == "systemError").then(String::new);
+        }
+    }
+
     fn add(&mut self, kind: MessageKind, chunk: Chunk) -> Result<(), Error> {
+        if let (Some(failure), MessageKind::Text) = (&mut self.failure, kind) {
+            let room = MAX_FAILURE.saturating_sub(failure.len());
+            failure.push_str(&chunk.text[..chunk.text.floor_char_boundary(room)]);
+            return Ok(());
+        }
         let continues = |open: &OpenMessage| open.kind == kind && open.message == chunk.message;
         if !self.open.as_ref().is_some_and(continues) {
             self.flush();
@@ -248,18 +280,16 @@ impl<'a> Fold<'a> {
         }
     }
 
-    fn notice_denied(&self, tool: &Tool) {
+    fn report_refusal(&self, tool: &Tool) {
         let known = self.calls.get(&tool.id);
         let title = tool.title.as_deref();
         let title = title
             .or_else(|| known?.title.as_deref())
             .unwrap_or("a tool");
-        let notice = format!(
-            "{} was denied permission to use {}; `acp.permissions` in config.toml sets what it may do, and agents that plan or review are read-only",
-            self.program,
-            sanitize(title, MAX_TITLE)
-        );
-        self.listener.on_event(Event::Notice(&notice));
+        self.listener.on_event(Event::Refused(Refusal {
+            tool: &sanitize(title, MAX_TITLE),
+            reason: self.refusal,
+        }));
     }
 
     fn context(&mut self, used: u64, size: u64, cost: Option<&Money>) {
@@ -306,6 +336,13 @@ impl<'a> Fold<'a> {
             self.listener.on_event(Event::Usage(self.usage));
         }
         let (kind, why) = match &outcome.stop {
+            Stop::EndTurn if self.failure.is_some() => {
+                let said = self.failure.unwrap_or_default();
+                let kind = kind_of_message(&said).unwrap_or(ErrorKind::Unknown);
+                let said = sanitize(said.trim(), MAX_FAILURE);
+                let why = Some(said).filter(|said| !said.is_empty());
+                (kind, why.unwrap_or_else(|| "its turn failed".to_owned()))
+            }
             Stop::EndTurn => {
                 return Ok(Answer {
                     text: self.text,
@@ -345,6 +382,16 @@ impl Call {
         if let Some(content) = tool.content.as_ref().filter(|all| !all.is_empty()) {
             self.content.clone_from(content);
         }
+        let written = |key: &str| tool.value["_meta"][key]["data"].as_str();
+        if let Some(all) = written("terminal_output") {
+            all.clone_into(&mut self.terminal);
+        }
+        self.terminal
+            .push_str(written("terminal_output_delta").unwrap_or_default());
+        // The end of an output says most.
+        let excess = self.terminal.len().saturating_sub(LONGEST_OUTPUT);
+        let excess = self.terminal.ceil_char_boundary(excess);
+        self.terminal.drain(..excess);
     }
 
     /// The call as an assistant message. Without a known input, its title and diffs stand for it.
@@ -377,6 +424,9 @@ impl Call {
         let raw = &tool.value["rawOutput"];
         if let Some(text) = raw.as_str() {
             return text.to_owned();
+        }
+        if !self.terminal.is_empty() {
+            return self.terminal.clone();
         }
         if is_present(raw) {
             return raw.to_string();

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use segno_core::ports::Clock;
 
-use crate::command::Launch;
+use crate::command::{AgentEnvironment, Launch};
 pub use connection::{Agent, Connection, Session};
 pub use driver::Acp;
 pub use error::AcpError;
@@ -81,6 +81,10 @@ pub enum Files {
 pub struct ConnectionConfig {
     /// Starts the process guard.
     pub guard: Launch,
+    /// Which environment variables the program gets.
+    pub environment: AgentEnvironment,
+    /// Names of variables that the spec passes to the program.
+    pub pass_env: Vec<String>,
     /// Measures the timeouts.
     pub clock: Arc<dyn Clock>,
     pub limits: Limits,

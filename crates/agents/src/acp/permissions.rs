@@ -33,6 +33,8 @@ impl From<Permissions> for Policy {
 /// What is known of a tool call when the agent requests permission for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ToolCallInfo {
+    /// The agent's id of the call.
+    pub(super) id: String,
     pub(super) kind: Option<ToolKind>,
     /// The text that the agent shows to users.
     pub(super) title: Option<String>,
@@ -43,6 +45,7 @@ pub(super) struct ToolCallInfo {
 impl ToolCallInfo {
     /// Overwrites what is known by what `tool` contains.
     pub(super) fn update(&mut self, tool: &Tool) {
+        self.id.clone_from(&tool.id);
         if let Some(kind) = &tool.kind {
             self.kind = Some(kind.clone());
         }
@@ -62,12 +65,26 @@ impl ToolCallInfo {
     pub(super) fn belongs_to(&self, server: &str) -> bool {
         let plain = |c: char| c.is_ascii_lowercase() || c == '_';
         let name = self.title.as_deref().and_then(|title| {
-            let rest = title.strip_prefix("mcp__")?;
-            rest.strip_prefix(server)?.strip_prefix("__")
+            claude_tool(title, server).or_else(|| self.gemini_tool(title, server))
         });
         let named = name.is_some_and(|name| !name.is_empty() && name.chars().all(plain));
         named && self.paths.is_empty() && matches!(self.kind, None | Some(ToolKind::Other))
     }
+
+    /// The tool in a title like `add_todo (segno MCP Server)`. Gemini shows an argument instead of the
+    /// title of a tool that has one called `command`, so the call's id must begin with the name under
+    /// which Gemini has registered the tool.
+    fn gemini_tool<'a>(&self, title: &'a str, server: &str) -> Option<&'a str> {
+        let name = title.strip_suffix(&format!(" ({server} MCP Server)"))?;
+        let id = format!("mcp_{server}_{name}__");
+        self.id.starts_with(&id).then_some(name)
+    }
+}
+
+/// The tool in a title like `mcp__segno__add_todo`, as Claude Code's adapter writes it.
+fn claude_tool<'a>(title: &'a str, server: &str) -> Option<&'a str> {
+    let rest = title.strip_prefix("mcp__")?;
+    rest.strip_prefix(server)?.strip_prefix("__")
 }
 
 /// The paths that a tool call names: its locations, and the files in its diffs.
@@ -156,7 +173,7 @@ mod tests {
         ToolCallInfo {
             kind,
             paths: paths.iter().map(ToString::to_string).collect(),
-            title: None,
+            ..ToolCallInfo::default()
         }
     }
 
@@ -206,6 +223,26 @@ mod tests {
             called("mcp__segno2__add_todo", None, &[]),
             called("add_todo", None, &[]),
             known(None, &[]),
+        ] {
+            assert!(!other.belongs_to("segno"), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn server_tools_of_gemini_have_title_and_id() {
+        let called = |id: &str, title: &str, kind: ToolKind| ToolCallInfo {
+            id: id.to_owned(),
+            title: Some(title.to_owned()),
+            ..known(Some(kind), &[])
+        };
+        let (id, title) = ("mcp_segno_add_todo__fc_1", "add_todo (segno MCP Server)");
+        assert!(called(id, title, ToolKind::Other).belongs_to("segno"));
+        for other in [
+            called("mcp_other_run__fc_1", title, ToolKind::Other),
+            called("mcp_segno_add_note__fc_1", title, ToolKind::Other),
+            called(id, "add_todo (segno2 MCP Server)", ToolKind::Other),
+            called(id, "rm -rf . (segno MCP Server)", ToolKind::Other),
+            called(id, title, ToolKind::Execute),
         ] {
             assert!(!other.belongs_to("segno"), "{other:?}");
         }

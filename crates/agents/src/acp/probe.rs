@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use segno_core::agent::Error;
+use segno_core::agent::{Error, RefusalReason};
 use segno_core::usage::Cost;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::probe::EventLog;
 /// requests, and ends the turn with the last response that has a stop reason.
 pub fn parse_stream(bytes: &[u8], folder: &Path) -> String {
     let log = EventLog::default();
-    let mut fold = Fold::new("agent", Cost::default(), &log);
+    let mut fold = Fold::new("agent", Cost::default(), RefusalReason::Permissions, &log);
     let (mut answered, mut outcome) = (String::new(), None);
     let mut result: Result<(), Error> = Ok(());
     for line in bytes.split(|byte| *byte == b'\n') {

@@ -47,7 +47,7 @@ pub(super) struct Transport {
 impl Transport {
     pub(super) async fn open(
         argv: &[String],
-        env: &[(String, String)],
+        (inherit, env): (Inherit, &[(String, String)]),
         cwd: &Path,
         guard: &Launch,
         clock: Arc<dyn Clock>,
@@ -64,7 +64,7 @@ impl Transport {
         if argv.is_empty() {
             return Err(error(ErrorKind::Invalid, "it has no command".to_owned()));
         }
-        let started = json_rpc::start(argv, Inherit::All, env, cwd, guard).await;
+        let started = json_rpc::start(argv, inherit, env, cwd, guard).await;
         let (stdio, process) = started.map_err(|problem| {
             if cwd.is_dir() {
                 let reason = format!("its process guard cannot be started: {problem}");

@@ -166,6 +166,15 @@ impl Outcome {
             thought: usage["thoughtTokens"].as_u64(),
             total: usage["totalTokens"].as_u64(),
         });
+        // Gemini counts the tokens of a prompt only here.
+        let count = &value["_meta"]["quota"]["token_count"];
+        let tokens = tokens.or_else(|| {
+            count.is_object().then(|| Tokens {
+                input: count["input_tokens"].as_u64(),
+                output: count["output_tokens"].as_u64(),
+                ..Tokens::default()
+            })
+        });
         Some(Self {
             stop,
             tokens,

@@ -4,7 +4,7 @@ use reqwest::{Response, StatusCode};
 use segno_core::agent::{Error, ErrorKind};
 use serde_json::Value;
 
-use crate::http::{body_text, is_too_long, retry_after, summary};
+use crate::http::{body_text, is_too_long, kind_of_client_error, retry_after, summary};
 
 /// Passes a successful response through; any other becomes an error.
 pub(super) async fn check_status(response: Response) -> Result<Response, Error> {
@@ -54,7 +54,7 @@ fn error_of_response(status: StatusCode, error_type: &str, body: &str) -> Error 
 /// An error in the middle of a stream.
 pub(super) fn stream_error(error_type: &str, message: &str) -> Error {
     let (error_type, message) = (summary(error_type), summary(message));
-    let kind = kind(&error_type, &message).unwrap_or(ErrorKind::Server);
+    let kind = kind(&error_type, &message).unwrap_or(ErrorKind::Unknown);
     Error::new(kind, format!("{error_type}: {message}"))
 }
 
@@ -92,7 +92,7 @@ fn kind_of_status(status: StatusCode, message: &str) -> ErrorKind {
         408 => ErrorKind::Timeout,
         424 | 500.. => ErrorKind::Server,
         _ if is_too_long(&[], message) => ErrorKind::ContextFull,
-        _ => ErrorKind::Invalid,
+        status => kind_of_client_error(status),
     }
 }
 
@@ -141,6 +141,7 @@ mod tests {
             ),
             (400, "SomethingNew", "x", ErrorKind::Invalid),
             (502, "", "x", ErrorKind::Server),
+            (418, "SomethingNew", "x", ErrorKind::Unknown),
         ] {
             let body = format!("{{\"message\": \"{message}\"}}");
             let status = StatusCode::from_u16(status).unwrap();
@@ -171,7 +172,7 @@ mod tests {
             ("throttlingException", ErrorKind::RateLimited(None)),
             ("validationException", ErrorKind::Invalid),
             ("modelStreamErrorException", ErrorKind::Server),
-            ("somethingElse", ErrorKind::Server),
+            ("somethingElse", ErrorKind::Unknown),
         ] {
             assert_eq!(stream_error(error_type, "x").kind, expected, "{error_type}");
         }

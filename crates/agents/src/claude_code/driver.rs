@@ -10,13 +10,14 @@ use segno_core::cli_agent::{
     CliAgent, CliAgentKind, ConversationMode, Examination, Holder, TranscriptFiles, TranscriptState,
 };
 use segno_core::ports::{Boxed, Clock};
+use segno_core::usage::Cost;
 
-use super::stream::Stream;
+use super::stream::{SessionInfo, Stream};
 use super::window::Window;
 use crate::command::output::{Line, Lines};
-use crate::command::{ChildProcess, Inherit, Writes};
+use crate::command::{ChildProcess, Writes};
 use crate::holders;
-use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
+use crate::program::{LONGEST_LINE, Permissions, Setup, refusal_reason, variables};
 use crate::service::SegnoMcpServer;
 use crate::transcript::TranscriptFormat;
 use crate::transcript_files::{self, LocalTranscripts};
@@ -30,6 +31,25 @@ const LONGEST_ARGUMENT: usize = 100 * 1024;
 /// Claude Code's tools that change files. An agent that may only read does not get them, whatever
 /// else is allowed.
 const EDIT_TOOLS: &str = "Edit,Write,NotebookEdit";
+
+/// Where else Claude Code finds models: the variable that selects it, and the variables with its keys.
+const PROVIDERS: [(&str, &[&str]); 3] = [
+    ("CLAUDE_CODE_USE_BEDROCK", &["AWS_*"]),
+    (
+        "CLAUDE_CODE_USE_VERTEX",
+        &["GOOGLE_*", "GCLOUD_*", "CLOUDSDK_*"],
+    ),
+    ("CLAUDE_CODE_USE_FOUNDRY", &["AZURE_*"]),
+];
+
+/// The variables with the keys of its model's provider.
+fn vendor_variables() -> Vec<&'static str> {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let used = PROVIDERS.iter().filter(|(name, _)| is_set(name));
+    let own = ["ANTHROPIC_*", "CLAUDE_*"].into_iter();
+    own.chain(used.flat_map(|(_, names)| names.iter().copied()))
+        .collect()
+}
 
 /// Runs Claude Code as a CLI agent.
 pub struct ClaudeCode {
@@ -116,7 +136,10 @@ impl ClaudeCode {
             guard: &self.setup.guard,
             argv: &argv,
             workspace: request.workspace,
-            inherit: Inherit::All,
+            inherit: self
+                .setup
+                .environment
+                .for_program(&vendor_variables(), request.pass_env),
             writes: Writes::Anywhere,
             variables: &env
                 .each_ref()
@@ -130,7 +153,16 @@ impl ClaudeCode {
             reported: None,
             earlier: request.window,
         };
-        let mut stream = Stream::new(id, window, listener, &*self.clock);
+        let info = SessionInfo {
+            id,
+            window,
+            cost: match way {
+                ConversationMode::Start { .. } => Some(Cost::default()),
+                ConversationMode::Resume { .. } => request.conversation_cost,
+            },
+            refusal: refusal_reason(request.access),
+        };
+        let mut stream = Stream::new(info, listener, &*self.clock);
         let mut lines = Lines::new(LONGEST_LINE, listener, |line: Line<'_>| stream.line(line));
         // The engine enforces the timeout by dropping the future.
         let ended = child.run(&mut lines, pending()).await?;
@@ -173,8 +205,14 @@ impl CliAgent for ClaudeCode {
         ))
     }
 
-    fn holders<'a>(&'a self, id: &'a str) -> Boxed<'a, Vec<Holder>> {
-        Box::pin(holders::find(vec![self.setup.home.clone()], id))
+    fn holders<'a>(&'a self, id: &'a str, earlier: Option<&'a Path>) -> Boxed<'a, Vec<Holder>> {
+        let homes = [Some(self.setup.home.as_path()), earlier];
+        let homes = homes.into_iter().flatten().map(Path::to_owned);
+        Box::pin(holders::find(homes.collect(), id))
+    }
+
+    fn finds_moved_transcripts(&self) -> bool {
+        true
     }
 
     fn home(&self) -> Option<&Path> {

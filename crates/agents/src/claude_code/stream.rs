@@ -3,13 +3,13 @@
 //! A `result` is not the end: background work may bring another turn and another result. The stream
 //! ends with the process; the last result and the exit code together decide whether it succeeded.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener};
+use segno_core::agent::{Answer, Error, ErrorKind, Event, Listener, Refusal, RefusalReason};
 use segno_core::conversation::{ConversationItem, ItemContent, Thread, Tokens};
 use segno_core::ports::Clock;
-use segno_core::usage::ContextUsage;
-use segno_core::usage::{Cost, Usage};
+use segno_core::usage::{ContextUsage, Cost, RunReport, Usage};
 use serde_json::Value;
 
 use super::window::Window;
@@ -34,6 +34,12 @@ pub(super) struct Stream<'a> {
     reported_usage: Usage,
     /// The visible usage of messages since the last result.
     pending_usage: Usage,
+    /// What the conversation had cost before the next result; `None` if that is unknown.
+    cost_before: Option<Cost>,
+    /// Why the process may be refused a tool.
+    refusal: RefusalReason,
+    /// The refused calls that were reported.
+    refused: BTreeSet<String>,
     /// The message that was counted last.
     last_counted: Option<String>,
     context_usage: Option<ContextUsage>,
@@ -46,15 +52,26 @@ pub(super) struct Stream<'a> {
     lost: u64,
 }
 
+/// What is known of a session before its process starts.
+#[derive(Clone, Copy)]
+pub(super) struct SessionInfo<'a> {
+    /// The session that the process must use.
+    pub(super) id: &'a str,
+    pub(super) window: Window,
+    /// What it has cost; `None` if that is unknown.
+    pub(super) cost: Option<Cost>,
+    /// Why the process may be refused a tool.
+    pub(super) refusal: RefusalReason,
+}
+
 impl<'a> Stream<'a> {
     pub(super) fn new(
-        expected: &'a str,
-        window: Window,
+        info: SessionInfo<'a>,
         listener: &'a dyn Listener,
         clock: &'a dyn Clock,
     ) -> Self {
         Self {
-            expected,
+            expected: info.id,
             listener,
             clock,
             facts: Facts::default(),
@@ -62,9 +79,12 @@ impl<'a> Stream<'a> {
             id_reported: false,
             reported_usage: Usage::default(),
             pending_usage: Usage::default(),
+            cost_before: info.cost,
+            refusal: info.refusal,
+            refused: BTreeSet::new(),
             last_counted: None,
             context_usage: None,
-            window,
+            window: info.window,
             last: None,
             resets_at: None,
             lost: 0,
@@ -195,17 +215,11 @@ impl<'a> Stream<'a> {
     }
 
     fn result(&mut self, record: Object) {
-        let models = record
-            .get("model_usage_since_last_result")
-            .and_then(Value::as_object);
-        if let Some(models) = models {
-            for of in models.values() {
-                self.reported_usage += usage_of_model(of);
-            }
-            self.pending_usage = Usage::default();
+        // A session that was not found has no usage.
+        if self.id_reported {
+            self.report_run(&record);
+            self.report_denials(&record);
         }
-        self.listener
-            .on_event(Event::Usage(self.reported_usage + self.pending_usage));
         let windows = record.get("modelUsage").and_then(Value::as_object);
         let names = [self.model.as_deref(), self.facts.model.as_deref()];
         let window = windows.and_then(|models| {
@@ -226,6 +240,61 @@ impl<'a> Stream<'a> {
         }
         self.last = Some(record);
         self.lost = 0;
+    }
+
+    /// Reports the usage since the last result, and what the result says about the run.
+    fn report_run(&mut self, record: &Object) {
+        let total = record.get("total_cost_usd").and_then(Value::as_f64);
+        let total = total.and_then(Cost::from_usd);
+        let models = record
+            .get("model_usage_since_last_result")
+            .and_then(Value::as_object);
+        if let Some(models) = models {
+            for of in models.values() {
+                self.reported_usage += usage_of_model(of);
+            }
+            self.pending_usage = Usage::default();
+        } else {
+            if let Some(usage) = record.get("usage").and_then(tokens) {
+                self.reported_usage += usage;
+                self.pending_usage = Usage::default();
+            }
+            // The total includes earlier runs. Without the cost of those, that of this run is unknown.
+            if let (Some(total), Some(before)) = (total, self.cost_before) {
+                let cost = total.0.checked_sub(before.0).unwrap_or(total.0);
+                self.reported_usage += Usage {
+                    cost: Cost(cost),
+                    ..Usage::default()
+                };
+            }
+        }
+        self.cost_before = total.max(self.cost_before);
+        self.listener
+            .on_event(Event::Usage(self.reported_usage + self.pending_usage));
+        let number = |key| record.get(key).and_then(Value::as_u64);
+        self.listener.on_event(Event::Report(RunReport {
+            turns: number("num_turns"),
+            duration_ms: number("duration_ms"),
+            conversation_cost: self.cost_before,
+        }));
+    }
+
+    /// Reports the tools that the program refused since the last result. It tells the model, and
+    /// succeeds.
+    fn report_denials(&mut self, record: &Object) {
+        let denials = record.get("permission_denials").and_then(Value::as_array);
+        for denial in denials.into_iter().flatten() {
+            let call = denial.get("tool_use_id").and_then(Value::as_str);
+            if call.is_some_and(|call| !self.refused.insert(call.to_owned())) {
+                continue;
+            }
+            let tool = denial.get("tool_name").and_then(Value::as_str);
+            let tool = tool.unwrap_or("a tool without a name");
+            self.listener.on_event(Event::Refused(Refusal {
+                tool,
+                reason: self.refusal,
+            }));
+        }
     }
 
     /// The answer, once the process has ended. `exit_error` is the error of its exit status.
@@ -282,8 +351,10 @@ impl<'a> Stream<'a> {
                     ErrorKind::Network
                 }
                 (Some("api_error"), None) => ErrorKind::Auth,
-                // Interrupted from outside, or for an unknown reason.
-                _ => ErrorKind::Crashed,
+                // Interrupted from outside.
+                (Some(reason), _) if reason.starts_with("aborted_") => ErrorKind::Crashed,
+                _ if exit_error.is_some() => ErrorKind::Crashed,
+                _ => ErrorKind::Unknown,
             }
         };
         let reason = reason.or_else(|| text(last, "subtype"));
@@ -296,6 +367,18 @@ impl<'a> Stream<'a> {
             _ => Error::new(kind, format!("claude: {message}")),
         }
     }
+}
+
+/// The tokens of a result; `None` if it has none.
+fn tokens(usage: &Value) -> Option<Usage> {
+    let number = |key| usage.get(key).and_then(Value::as_u64).unwrap_or_default();
+    let tokens = Tokens {
+        input: number("input_tokens"),
+        cache_read: number("cache_read_input_tokens"),
+        cache_write: number("cache_creation_input_tokens"),
+        output: number("output_tokens"),
+    };
+    (tokens != Tokens::default()).then(|| tokens.into())
 }
 
 /// The usage of one model.

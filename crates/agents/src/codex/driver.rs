@@ -1,9 +1,9 @@
 //! Runs Codex.
 
 use std::ffi::OsStr;
-use std::future::pending;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use segno_core::agent::{AccessMode, Answer, Error, Listener, Request};
 use segno_core::cli_agent::{
@@ -15,15 +15,21 @@ use segno_core::usage::Usage;
 use super::stream::{Stream, ThreadInfo};
 use super::tail::Tail;
 use crate::command::output::{Line, Lines};
-use crate::command::{ChildProcess, Inherit, Writes};
+use crate::command::{ChildProcess, Writes};
 use crate::holders;
-use crate::program::{LONGEST_LINE, Permissions, Setup, variables};
+use crate::program::{LONGEST_LINE, Permissions, Setup, refusal_reason, variables};
 use crate::reset::with_retry_delay;
 use crate::transcript::TranscriptFormat;
 use crate::transcript_files::{self, LocalTranscripts};
 
 /// What the user can do if there is no such program.
 const IF_MISSING: &str = "npm install -g @openai/codex, or set `[codex] program`";
+
+/// How often the rollout is read while stdout is silent.
+const ROLLOUT_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The variables of its vendor.
+const VENDOR: [&str; 2] = ["CODEX_*", "OPENAI_*"];
 
 /// Runs Codex as a CLI agent.
 pub struct Codex {
@@ -101,7 +107,10 @@ impl Codex {
             guard: &self.setup.guard,
             argv: &argv,
             workspace: request.workspace,
-            inherit: Inherit::All,
+            inherit: self
+                .setup
+                .environment
+                .for_program(&VENDOR, request.pass_env),
             writes: Writes::Anywhere,
             variables: &env
                 .each_ref()
@@ -113,14 +122,34 @@ impl Codex {
             expected,
             before,
             window: self.setup.window,
+            refusal: refusal_reason(request.access),
             id_prefix: format!("{}.", request.attempt),
         };
-        let mut stream = Stream::new(info, tail, listener);
-        let mut lines = Lines::new(LONGEST_LINE, listener, |line: Line<'_>| stream.line(line));
+        let stream = Mutex::new(Stream::new(info, tail, listener));
+        let mut lines = Lines::new(LONGEST_LINE, listener, |line: Line<'_>| {
+            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+            stream.line(line)
+        });
         // The engine enforces the timeout by dropping the future.
-        let ended = child.run(&mut lines, pending()).await?;
+        let ended = child
+            .run(&mut lines, self.follow_rollout(&stream, listener))
+            .await?;
+        let stream = stream.into_inner().unwrap_or_else(PoisonError::into_inner);
         let answer = stream.finish(child.check_exit(&ended));
         answer.map_err(|error| with_retry_delay(error, &*self.clock))
+    }
+
+    /// Reads the rollout while stdout is silent. Codex may write what an answer used after it has
+    /// reported the answer's tool calls, and report nothing else until the next answer. Never
+    /// returns.
+    async fn follow_rollout(&self, stream: &Mutex<Stream<'_>>, listener: &dyn Listener) -> Error {
+        loop {
+            self.clock.sleep(ROLLOUT_INTERVAL).await;
+            // P10: the queue of events stays bounded.
+            listener.ready().await;
+            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+            stream.read_rollout();
+        }
     }
 }
 
@@ -159,8 +188,13 @@ impl CliAgent for Codex {
         ))
     }
 
-    fn holders<'a>(&'a self, id: &'a str) -> Boxed<'a, Vec<Holder>> {
+    fn holders<'a>(&'a self, id: &'a str, _: Option<&'a Path>) -> Boxed<'a, Vec<Holder>> {
         Box::pin(holders::find(Vec::new(), id))
+    }
+
+    fn finds_moved_transcripts(&self) -> bool {
+        // Its database has the path of each rollout.
+        false
     }
 
     fn home(&self) -> Option<&Path> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use segno_core::agent::{Error, ErrorKind};
+use segno_core::agent::{Error, ErrorKind, RefusalReason};
 use segno_core::usage::Usage;
 
 use super::stream::{Stream, ThreadInfo};
@@ -20,6 +20,7 @@ pub fn parse_stream(id: Option<&str>, bytes: &[u8], piece: usize) -> String {
         expected: id,
         before: Usage::default(),
         window: None,
+        refusal: RefusalReason::Permissions,
         id_prefix: "1.".to_owned(),
     };
     let mut stream = Stream::new(info, Tail::new(Path::new("/nowhere")), &log);

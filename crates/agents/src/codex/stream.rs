@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use segno_core::agent::{Answer as AgentAnswer, Error, ErrorKind, Event, Listener};
+use segno_core::agent::{
+    Answer as AgentAnswer, Error, ErrorKind, Event, Listener, Refusal, RefusalReason,
+};
 use segno_core::conversation::{
     Answer, AssistantPart, ConversationItem, ItemContent, Notice, Outcome, Part,
 };
 use segno_core::tool::ToolCall;
-use segno_core::usage::ContextUsage;
-use segno_core::usage::Usage;
+use segno_core::usage::{ContextUsage, RunReport, Usage};
 use serde_json::{Value, json};
 
 use super::tail::{Tail, TokenCounts};
@@ -34,6 +35,8 @@ pub(super) struct Stream<'a> {
     window: Option<u64>,
     /// The thread's usage before this process: Codex reports the total of the thread.
     before: Usage,
+    /// Why the process may be refused a tool.
+    refusal: RefusalReason,
     /// A prefix for item ids, which restart in every process.
     id_prefix: String,
     /// Calls that were reported and have no result yet.
@@ -59,6 +62,8 @@ pub(super) struct ThreadInfo<'a> {
     pub(super) before: Usage,
     /// The size of the context window, if the user configured it.
     pub(super) window: Option<u64>,
+    /// Why the process may be refused a tool.
+    pub(super) refusal: RefusalReason,
     /// A prefix for item ids.
     pub(super) id_prefix: String,
 }
@@ -73,6 +78,7 @@ impl<'a> Stream<'a> {
             counts: TokenCounts::default(),
             window: info.window,
             before: info.before,
+            refusal: info.refusal,
             id_prefix: info.id_prefix,
             open_calls: BTreeSet::new(),
             todo_list: None,
@@ -121,6 +127,7 @@ impl<'a> Stream<'a> {
                 self.failed = None;
                 let usage = record.get("usage").and_then(Value::as_object);
                 self.count_turn(usage);
+                self.listener.on_event(Event::Report(RunReport::default()));
             }
             (Some("turn.failed"), _) => {
                 self.completed = false;
@@ -158,7 +165,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Reads what the program appended to the rollout since.
-    fn read_rollout(&mut self) {
+    pub(super) fn read_rollout(&mut self) {
         let Some(id) = &self.expected else { return };
         let counts = self.tail.read_new(id);
         let before = std::mem::replace(&mut self.counts, counts);
@@ -276,6 +283,12 @@ impl<'a> Stream<'a> {
             Some(value) => value.to_string(),
             None => text(item, "status").unwrap_or_default().to_owned(),
         };
+        if text(item, "status") == Some("declined") {
+            self.listener.on_event(Event::Refused(Refusal {
+                tool: &call.name,
+                reason: self.refusal,
+            }));
+        }
         let exit = item.get("exit_code").and_then(Value::as_i64);
         let outcome = match (exit, text(item, "status")) {
             (Some(0), _) | (None, Some("completed")) => Outcome::Succeeded,
@@ -345,7 +358,7 @@ impl<'a> Stream<'a> {
 
 /// Maps the message of a failed turn to an error. Codex reports only text.
 fn failure(message: &str) -> Error {
-    let kind = kind_of_message(message).unwrap_or(ErrorKind::Crashed);
+    let kind = kind_of_message(message).unwrap_or(ErrorKind::Unknown);
     let message = crate::command::output::escape_controls(message);
     Error::new(kind, format!("codex: {message}"))
 }

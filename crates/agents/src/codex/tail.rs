@@ -21,7 +21,7 @@ use crate::transcript::{Object, TranscriptFormat, parse, text};
 use crate::transcript_files;
 
 /// How often a rollout that does not exist yet is searched.
-const MAX_SEARCHES: u32 = 20;
+const MAX_SEARCHES: u32 = 100;
 /// How many bytes one call reads.
 const MAX_READ: usize = 8 << 20;
 /// Lines with token counts are short.
@@ -254,7 +254,7 @@ mod tests {
     fn search_for_a_missing_rollout_is_limited() {
         let empty = tempfile::tempdir().unwrap();
         let mut tail = Tail::new(empty.path());
-        for _ in 0..50 {
+        for _ in 0..2 * MAX_SEARCHES {
             assert_eq!(tail.read_new(ID), TokenCounts::default());
         }
         assert_eq!(tail.searches, MAX_SEARCHES);

@@ -9,7 +9,7 @@ use segno_core::usage::Usage;
 
 use super::child_process::{ChildProcess, Launch};
 use super::confinement::Writes;
-use super::environment::Inherit;
+use super::environment::{AgentEnvironment, VENDORS};
 use super::output;
 
 /// What the user can do if there is no such program.
@@ -24,6 +24,7 @@ pub struct Command {
     argv: Vec<String>,
     guard: Launch,
     limit: usize,
+    environment: AgentEnvironment,
 }
 
 impl Command {
@@ -33,6 +34,16 @@ impl Command {
             argv,
             guard,
             limit: LIMIT,
+            environment: AgentEnvironment::whole(),
+        }
+    }
+
+    /// Restricts the environment that the program gets.
+    #[must_use]
+    pub fn with_environment(self, environment: AgentEnvironment) -> Self {
+        Self {
+            environment,
+            ..self
         }
     }
 
@@ -66,7 +77,7 @@ impl Command {
             guard: &self.guard,
             argv: &self.argv,
             workspace: request.workspace,
-            inherit: Inherit::All,
+            inherit: self.environment.for_program(&VENDORS, request.pass_env),
             writes: Writes::Anywhere,
             variables: &variables
                 .each_ref()

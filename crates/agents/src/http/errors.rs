@@ -86,13 +86,21 @@ fn error_of_response(status: StatusCode, wait: Option<Duration>, body: &str) -> 
         503 | 529 if wait.is_some() => ErrorKind::RateLimited(wait),
         500.. => ErrorKind::Server,
         _ if is_too_long(&words, &message) => ErrorKind::ContextFull,
-        _ => ErrorKind::Invalid,
+        status => kind_of_client_error(status),
     };
     let status = match status.canonical_reason() {
         Some(reason) => format!("{} {reason}", status.as_u16()),
         None => status.as_u16().to_string(),
     };
     Error::new(kind, format!("{status}: {message}"))
+}
+
+/// The kind of a status that says only that the request is at fault, or nothing that is known.
+pub(crate) fn kind_of_client_error(status: u16) -> ErrorKind {
+    match status {
+        400 | 402 | 405 | 406 | 411 | 413 | 414 | 415 | 422 | 431 => ErrorKind::Invalid,
+        _ => ErrorKind::Unknown,
+    }
 }
 
 /// Unwraps Gemini's errors, which come in a list of one.

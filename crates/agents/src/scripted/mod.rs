@@ -17,7 +17,7 @@
 //!     usage: {input_tokens: 1, output_tokens: 2, cost_usd: 0.001}
 //!     fail:                    # the first `attempts` attempts fail (without it: all of them)
 //!       kind: rate_limited     # or auth, context_full, not_found, invalid, network, server,
-//!                              # crashed, timeout
+//!                              # crashed, timeout, unknown
 //!       message: "slow down"
 //!       attempts: 2
 //!       retry_after_ms: 10     # only with rate_limited

@@ -154,6 +154,7 @@ enum KindName {
     Server,
     Crashed,
     Timeout,
+    Unknown,
 }
 
 impl TryFrom<RawEntry> for Entry {
@@ -218,6 +219,7 @@ impl TryFrom<RawFail> for Fail {
             KindName::Server => ErrorKind::Server,
             KindName::Crashed => ErrorKind::Crashed,
             KindName::Timeout => ErrorKind::Timeout,
+            KindName::Unknown => ErrorKind::Unknown,
         };
         let message = if raw.message.is_empty() {
             format!("scripted failure: {}", kind.as_str())

@@ -9,14 +9,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use segno_core::agent::{Error, ErrorKind};
-use segno_core::cli_agent::CliAgentKind;
 use segno_core::conversation::{Branch, ItemContent, Origin, Thread, plain_text};
 use segno_core::digest::{Digest, IncrementalDigest};
 use segno_core::ports::Boxed;
-use segno_core::transcript::{Portion, Transcript, TranscriptInfo, Transcripts};
+use segno_core::time::Timestamp;
+use segno_core::transcript::{Portion, Transcript, TranscriptInfo, TranscriptSource, Transcripts};
 
 use super::paths::check_id;
-use super::{Item, Reader, Reason, TranscriptFormat};
+use super::{Item, List, Reader, Reason, TranscriptFormat, gemini};
 
 /// About how many bytes of a transcript are in memory at a time.
 const PORTION_BYTES: u64 = 1 << 20;
@@ -27,60 +27,114 @@ const MAX_PROMPT: usize = 32 << 10;
 /// How many bytes are read at once to compute the digest.
 const BUFFER: usize = 256 << 10;
 
+/// The transcripts of a program that keeps each in a file.
 #[derive(Debug, Clone)]
 pub struct TranscriptFolder {
-    native: TranscriptFormat,
+    format: FileFormat,
     home: PathBuf,
+}
+
+/// A program that keeps each transcript in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileFormat {
+    Native(TranscriptFormat),
+    Gemini,
+    /// What [`super::opencode`] reads from its database.
+    OpenCodeExtract,
 }
 
 impl TranscriptFolder {
     /// The transcripts of a program whose home folder is `home`.
     pub fn new(native: TranscriptFormat, home: PathBuf) -> Self {
-        Self { native, home }
+        let format = FileFormat::Native(native);
+        Self { format, home }
+    }
+
+    /// The transcripts of Gemini, whose home folder is `home`.
+    pub fn gemini(home: PathBuf) -> Self {
+        let format = FileFormat::Gemini;
+        Self { format, home }
+    }
+}
+
+impl FileFormat {
+    fn read(self, source: FilePrefix) -> io::Result<Reader<FilePrefix>> {
+        match self {
+            Self::Native(native) => native.read(source),
+            Self::Gemini => Reader::unlinked(gemini::ADAPTERS, source),
+            Self::OpenCodeExtract => Reader::unlinked(super::opencode::ADAPTERS, source),
+        }
+    }
+
+    fn find(self, home: &Path, id: &str, list: List<'_>) -> io::Result<Vec<PathBuf>> {
+        match self {
+            Self::Native(native) => native.find(home, id, list),
+            Self::Gemini => gemini::find(home, id, list),
+            Self::OpenCodeExtract => Ok(Vec::new()),
+        }
+    }
+
+    /// The folder with the transcripts.
+    fn folder(self, home: &Path) -> PathBuf {
+        home.join(match self {
+            Self::Native(TranscriptFormat::ClaudeCode) => "projects",
+            Self::Native(TranscriptFormat::Codex) => "sessions",
+            Self::Gemini | Self::OpenCodeExtract => gemini::PROJECTS,
+        })
+    }
+
+    /// Whether a file with the right extension is the transcript of a conversation with the user.
+    fn is_main(self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str());
+        match self {
+            Self::Native(_) | Self::OpenCodeExtract => {
+                name.is_some_and(|name| !name.starts_with("agent-"))
+            }
+            Self::Gemini => name.is_some_and(gemini::has_name),
+        }
     }
 }
 
 impl Transcripts for TranscriptFolder {
-    fn program(&self) -> CliAgentKind {
-        self.native.program()
+    fn source(&self) -> TranscriptSource {
+        match self.format {
+            FileFormat::Native(TranscriptFormat::ClaudeCode) => TranscriptSource::ClaudeCode,
+            FileFormat::Native(TranscriptFormat::Codex) => TranscriptSource::Codex,
+            FileFormat::Gemini => TranscriptSource::Gemini,
+            FileFormat::OpenCodeExtract => TranscriptSource::OpenCode,
+        }
     }
 
     fn list(&self, folder: Option<PathBuf>) -> Boxed<'_, Result<Vec<PathBuf>, Error>> {
-        let usual = || match self.native {
-            TranscriptFormat::ClaudeCode => self.home.join("projects"),
-            TranscriptFormat::Codex => self.home.join("sessions"),
-        };
-        let root = folder.unwrap_or_else(usual);
-        Box::pin(run_blocking(root, |root| {
+        let format = self.format;
+        let root = folder.unwrap_or_else(|| format.folder(&self.home));
+        Box::pin(run_blocking(root, move |root| {
             let mut found = Vec::new();
-            collect_transcripts(root, MAX_DEPTH, &mut found)?;
+            collect_transcripts(format, root, MAX_DEPTH, &mut found)?;
             found.sort();
             Ok(found)
         }))
     }
 
     fn find<'a>(&'a self, id: &'a str) -> Boxed<'a, Result<Option<PathBuf>, Error>> {
-        let (native, id) = (self.native, id.to_ascii_lowercase());
+        let (format, id) = (self.format, id.to_ascii_lowercase());
         Box::pin(run_blocking(self.home.clone(), move |home| {
-            Ok(native.find(home, &id, &list)?.into_iter().next())
+            Ok(format.find(home, &id, &list)?.into_iter().next())
         }))
     }
 
     fn open(&self, path: PathBuf) -> Boxed<'_, Result<Box<dyn Transcript>, Error>> {
-        let native = self.native;
+        let format = self.format;
         Box::pin(async move {
             let transcript =
-                run_blocking(path, move |path| TranscriptFile::open(native, path)).await?;
-            Ok(Box::new(OpenTranscript {
-                about: transcript.about.clone(),
-                transcript: Some(transcript),
-            }) as Box<dyn Transcript>)
+                run_blocking(path, move |path| TranscriptFile::open(format, path)).await?;
+            Ok(Box::new(OpenTranscript::new(transcript)) as Box<dyn Transcript>)
         })
     }
 }
 
 /// Runs file operations on a blocking thread.
-async fn run_blocking<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     path: PathBuf,
     work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
 ) -> Result<T, Error> {
@@ -104,7 +158,12 @@ fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Collects the transcripts below a folder, without those of sub-agents, which lie beside the
 /// transcript of their session.
-fn collect_transcripts(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect_transcripts(
+    format: FileFormat,
+    folder: &Path,
+    depth: usize,
+    found: &mut Vec<PathBuf>,
+) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other?,
@@ -115,10 +174,10 @@ fn collect_transcripts(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) ->
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if kind.is_dir() && depth > 0 && name != "subagents" {
-            collect_transcripts(&path, depth - 1, found)?;
+            collect_transcripts(format, &path, depth - 1, found)?;
         } else if kind.is_file()
             && path.extension().is_some_and(|end| end == "jsonl")
-            && !name.starts_with("agent-")
+            && format.is_main(&path)
         {
             found.push(path);
         }
@@ -126,13 +185,20 @@ fn collect_transcripts(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) ->
     Ok(())
 }
 
-struct OpenTranscript {
+pub(super) struct OpenTranscript {
     about: TranscriptInfo,
     /// Taken while a blocking thread uses it.
     transcript: Option<TranscriptFile>,
 }
 
 impl OpenTranscript {
+    pub(super) fn new(transcript: TranscriptFile) -> Self {
+        Self {
+            about: transcript.about.clone(),
+            transcript: Some(transcript),
+        }
+    }
+
     /// Uses the file on a blocking thread.
     async fn with_file<T: Send + 'static>(
         &mut self,
@@ -166,8 +232,8 @@ impl Transcript for OpenTranscript {
 }
 
 /// A transcript that is being read.
-struct TranscriptFile {
-    about: TranscriptInfo,
+pub(super) struct TranscriptFile {
+    pub(super) about: TranscriptInfo,
     reader: Reader<FilePrefix>,
     /// An item that was read and did not fit into the previous portion.
     pending: Option<Item>,
@@ -177,7 +243,7 @@ struct TranscriptFile {
 }
 
 impl TranscriptFile {
-    fn open(native: TranscriptFormat, path: &Path) -> io::Result<Self> {
+    pub(super) fn open(format: FileFormat, path: &Path) -> io::Result<Self> {
         let path = path.canonicalize()?;
         let file = File::open(&path)?;
         let (metadata, hash_source) = (file.metadata()?, File::open(&path)?);
@@ -185,12 +251,14 @@ impl TranscriptFile {
             return Err(io::Error::other("not a regular file"));
         }
         let length = metadata.len();
-        let reader = native.read(FilePrefix::new(file, length))?;
+        let reader = format.read(FilePrefix::new(file, length))?;
         let mut transcript = Self {
             about: TranscriptInfo {
                 id: id_from_path(&path),
+                content: path.clone(),
                 path,
                 length,
+                started_at: None,
                 folder: None,
                 prompt: None,
                 has_messages: false,
@@ -203,6 +271,9 @@ impl TranscriptFile {
         };
         transcript.read_about()?;
         transcript.reader.restart()?;
+        if format == FileFormat::Gemini {
+            transcript.about.folder = gemini::project_root(&transcript.about.path);
+        }
         Ok(transcript)
     }
 
@@ -219,6 +290,8 @@ impl TranscriptFile {
                     continue;
                 }
             };
+            let started_at: &mut Option<Timestamp> = &mut self.about.started_at;
+            *started_at = started_at.or(entry.when);
             if entry.thread != Thread::Main || entry.branch == Branch::Side {
                 continue;
             }

@@ -11,8 +11,10 @@ pub(crate) mod claude_code;
 mod codex;
 mod damage;
 mod folder;
+mod gemini;
 mod json;
 mod lines;
+pub mod opencode;
 mod paths;
 mod reader;
 mod relocate;
@@ -25,6 +27,7 @@ mod write;
 
 pub use damage::{Damage, Reason, Span};
 pub use folder::TranscriptFolder;
+pub use gemini::is_transcript as is_gemini_transcript;
 pub use paths::{List, NotAnId};
 pub use reader::{Item, Reader};
 pub use relocate::{Relocated, Relocation};
@@ -45,6 +48,7 @@ pub(crate) use write::{TimedTurn, ToolCallFormat};
 use std::io::{self, Read, Seek};
 
 use segno_core::cli_agent::CliAgentKind;
+use segno_core::conversation::{self, ConversationItem};
 use serde::{Deserialize, Serialize};
 
 /// The CLI agent that wrote a transcript.
@@ -110,6 +114,29 @@ impl TranscriptFormat {
         Reader::new(self, source, limits)
     }
 
+    /// The newest contents of a transcript whose items are recognized by their content; `None` if a
+    /// line cannot be read that may hold some, and for transcripts whose items have known ids.
+    pub fn contents<R: Read + Seek>(
+        self,
+        source: R,
+    ) -> io::Result<Option<Vec<conversation::contents::Content>>> {
+        match self {
+            Self::ClaudeCode => Ok(None),
+            Self::Codex => codex::read_contents(source, Limits::default()),
+        }
+    }
+
+    /// The contents of items that the program reported, to compare with those of a transcript.
+    pub fn reported_contents(
+        self,
+        items: &[ConversationItem],
+    ) -> Vec<Option<conversation::contents::Content>> {
+        match self {
+            Self::ClaudeCode => vec![None; items.len()],
+            Self::Codex => codex::reported_contents(items),
+        }
+    }
+
     pub(crate) fn adapters(self) -> &'static [Adapter] {
         match self {
             Self::ClaudeCode => claude_code::ADAPTERS,
@@ -131,4 +158,15 @@ pub struct Facts {
     pub model: Option<String>,
     /// The last reported git branch.
     pub git_branch: Option<String>,
+    /// The newest message, of programs that write a message again when it has grown.
+    #[serde(skip)]
+    pub(crate) growing: Option<GrowingMessage>,
+}
+
+/// What was read of a message that may grow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GrowingMessage {
+    pub(crate) id: String,
+    /// The number of its tool calls.
+    pub(crate) calls: usize,
 }

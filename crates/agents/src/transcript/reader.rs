@@ -29,7 +29,7 @@ pub enum Item {
 /// Reads a transcript: an iterator over [`Item`]s.
 #[derive(Debug)]
 pub struct Reader<R> {
-    native: TranscriptFormat,
+    adapters: &'static [Adapter],
     lines: Lines<R>,
     tree: Option<Tree>,
     adapter: &'static Adapter,
@@ -47,9 +47,19 @@ impl<R: Read + Seek> Reader<R> {
             TranscriptFormat::Codex => None,
         };
         lines.rewind()?;
-        let (adapter, _) = choose_adapter(native.adapters(), None);
-        Ok(Self {
-            native,
+        Ok(Self::of(native.adapters(), lines, tree))
+    }
+
+    /// Reads the lines of a program whose records are not linked.
+    pub(super) fn unlinked(adapters: &'static [Adapter], source: R) -> io::Result<Self> {
+        let lines = Lines::new(source, Limits::default().line)?;
+        Ok(Self::of(adapters, lines, None))
+    }
+
+    fn of(adapters: &'static [Adapter], lines: Lines<R>, tree: Option<Tree>) -> Self {
+        let (adapter, _) = choose_adapter(adapters, None);
+        Self {
+            adapters,
             lines,
             tree,
             adapter,
@@ -57,13 +67,13 @@ impl<R: Read + Seek> Reader<R> {
             records: 0,
             bytes: 0,
             ready: VecDeque::new(),
-        })
+        }
     }
 
     /// Starts again at the beginning. The current branch is already known.
     pub(super) fn restart(&mut self) -> io::Result<()> {
         self.lines.rewind()?;
-        (self.adapter, _) = choose_adapter(self.native.adapters(), None);
+        (self.adapter, _) = choose_adapter(self.adapters, None);
         self.facts = Facts::default();
         (self.records, self.bytes) = (0, 0);
         self.ready.clear();
@@ -87,7 +97,7 @@ impl<R: Read + Seek> Reader<R> {
 
     /// How well the version reported so far is known.
     pub fn adapted(&self) -> VersionSupport {
-        choose_adapter(self.native.adapters(), self.facts.version.as_deref()).1
+        choose_adapter(self.adapters, self.facts.version.as_deref()).1
     }
 
     /// The line that replaces the missing parent of the record in `line`.
@@ -124,8 +134,7 @@ impl<R: Read + Seek> Reader<R> {
         let branch = self.branch(at, object);
         let reading = (self.adapter.read)(object, &mut self.facts);
         if self.facts.version != before {
-            (self.adapter, _) =
-                choose_adapter(self.native.adapters(), self.facts.version.as_deref());
+            (self.adapter, _) = choose_adapter(self.adapters, self.facts.version.as_deref());
         }
         let lost = self.replacement_parent(at.line).is_some();
         let reasons = [

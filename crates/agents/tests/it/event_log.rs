@@ -23,6 +23,13 @@ impl Listener for EventLog {
             Event::Context(context_usage) => {
                 format!("context {} {:?}", context_usage.used, context_usage.window)
             }
+            Event::Report(report) => format!(
+                "report {:?} {:?} {:?}",
+                report.turns,
+                report.duration_ms,
+                report.conversation_cost.map(|cost| cost.0)
+            ),
+            Event::Refused(refusal) => format!("refused {} {}", refusal.tool, refusal.reason),
             Event::Notice(text) => format!("notice {text}"),
             Event::Text(text) => format!("piece {text}"),
             Event::Item(entry) => render(&entry.content),

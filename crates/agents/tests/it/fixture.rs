@@ -79,6 +79,8 @@ impl Fixture {
             input: &self.input,
             workspace: self.folder(),
             window: None,
+            conversation_cost: None,
+            pass_env: &[],
             access: AccessMode::ReadWrite,
         }
     }
@@ -193,7 +195,12 @@ impl Listener for TextLog {
         match event {
             Event::Text(text) => self.text.lock().unwrap().push(text.to_owned()),
             Event::Usage(usage) => self.usage.lock().unwrap().push(usage),
-            Event::ConversationId(_) | Event::Item(_) | Event::Context(_) | Event::Notice(_) => {}
+            Event::ConversationId(_)
+            | Event::Item(_)
+            | Event::Context(_)
+            | Event::Report(_)
+            | Event::Refused(_)
+            | Event::Notice(_) => {}
         }
     }
 }

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use segno_sessions as sessions;
 use segno_sessions::answer::{self, OpenQuestion};
+use segno_sessions::json as shapes;
 use segno_sessions::resume::{self, Options};
 use serde_json::json;
 
 use super::run::{run_with_progress, watch_signals};
-use crate::context::{Context, Persistence};
+use crate::context::{Context, Persistence, notices};
 use crate::failure::Failure;
 use crate::machine::human;
 use crate::output::{json_line, stdout_line, text};
@@ -40,7 +41,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (mut env, _) = context.env(Persistence::Home)?;
+    let (mut env, config) = context.env(Persistence::Home)?;
     let summary = sessions::find(&env, &args.session).await?;
     let Some(text) = args.text else {
         for asked in answer::open_questions(&env, &summary).await? {
@@ -66,7 +67,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     env.human = human::at_terminal(args.json);
     let stop_token = watch_signals();
-    run_with_progress(&env, args.json, async |progress| {
+    let notices = notices(&env, &config);
+    run_with_progress(&env, &notices, args.json, async |progress| {
         resume::resume(&env, summary, Options::default(), progress, stop_token).await
     })
     .await
@@ -74,17 +76,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
 
 fn show(asked: &OpenQuestion, json: bool) {
     if json {
-        return json_line(&json!({
-            "v": 1,
-            "kind": "question",
-            "path": asked.path,
-            "prompt": asked.question.prompt,
-            "context": asked.context,
-            "default": asked.question.default,
-            "validation": asked.question.validation,
-            "asked_at": asked.question.asked_at.to_string(),
-            "until": asked.question.until().map(|until| until.to_string()),
-        }));
+        return json_line(&shapes::question(asked));
     }
     stdout_line(&format!(
         "{}: {}",

@@ -9,7 +9,8 @@ use segno_sessions as sessions;
 use segno_sessions::cancel::{self, Cancelled};
 use serde_json::json;
 
-use crate::context::{Context, Persistence};
+use crate::commands::run::NOTICE_LIMIT;
+use crate::context::{Context, Persistence, notices};
 use crate::failure::Failure;
 use crate::output::{json_line, stdout_line};
 
@@ -34,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (env, _) = context.env(Persistence::Home)?;
+    let (env, config) = context.env(Persistence::Home)?;
     let reference = args.session.as_ref().or(args.workflow_id.as_ref());
     let reference = reference.map_or("", String::as_str);
     let summary = sessions::find(&env, reference).await?;
@@ -45,6 +46,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     };
     let by = format!("segno cancel (process {})", std::process::id());
     let cancelled = cancel::cancel(&env, &summary, mode, &by, Arc::new(NoObserver)).await?;
+    let notices = notices(&env, &config);
+    if cancelled == Cancelled::Done {
+        // A run that is asked to stop reports its end itself.
+        notices.report_since(&summary).await;
+    }
     let (word, sentence) = match (cancelled, mode) {
         (Cancelled::Done, _) => ("cancelled", "is cancelled"),
         (Cancelled::Requested, StopMode::Boundary) => (
@@ -58,5 +64,6 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     } else {
         stdout_line(&format!("{} ({}) {sentence}", summary.name, summary.id));
     }
+    notices.finish(NOTICE_LIMIT).await;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,12 +9,12 @@ use segno_engine::Env;
 use segno_sessions as sessions;
 use segno_sessions::checkpoint;
 use segno_sessions::fork::{self, ForkPoint, Forked, Request, TargetFolder};
+use segno_sessions::json as shapes;
 use segno_sessions::resume::{self, Options};
-use serde_json::json;
 
 use crate::commands::checkpoint::progress;
 use crate::commands::run::{name, run_with_progress, watch_signals};
-use crate::context::{Context, Persistence, workspace};
+use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
 use crate::machine::human;
 use crate::output::progress::spent;
@@ -56,7 +56,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (mut env, _) = context.env(Persistence::Home)?;
+    let (mut env, config) = context.env(Persistence::Home)?;
     let summary = sessions::find(&env, &args.session).await?;
     let here = workspace()?;
     let part = match args.before {
@@ -77,7 +77,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     env.human = human::at_terminal(args.json);
     let stop_token = watch_signals();
-    run_with_progress(&env, args.json, async |progress| {
+    let notices = notices(&env, &config);
+    run_with_progress(&env, &notices, args.json, async |progress| {
         resume::resume(&env, copy, Options::default(), progress, stop_token).await
     })
     .await
@@ -116,19 +117,7 @@ pub(crate) async fn fork_session(
     let forked = fork::fork(env, summary, request, &progress).await?;
     drop(progress);
     if json {
-        json_line(&json!({
-            "v": 1,
-            "kind": "forked",
-            "session": forked.summary.id,
-            "name": forked.summary.name,
-            "status": forked.summary.status,
-            "from": summary.id,
-            "steps_finished": forked.steps,
-            "checkpoint": forked.checkpoint,
-            "workspace": forked.summary.workspace,
-            "rescue": forked.rescue,
-            "disarmed": forked.set_aside,
-        }));
+        json_line(&shapes::forked(summary.id, &forked));
     } else {
         print_result(summary, &forked);
     }

@@ -23,10 +23,12 @@ start        run, work, chat, demo           start a session
 observe      status (ls, ps), show, logs     see what sessions do and did
 control      pause, resume, cancel, answer   stop, continue, answer questions
 checkpoints  checkpoint, fork                save, restore, transfer, branch off
-knowledge    note, context, search           what the next run should know
+knowledge    note, state, context, search    what the next run should know
 specs        validate, plan                  check a workflow, show its steps
 integrate    agents, mcp                     Claude Code, Codex, other agents
-operate      sessions, doctor, config, completion, help
+operate      sessions, notice, doctor, config, completion, help
+server       serve, worker, service, open    background runs and the HTTP API
+             token, audit                    who may use it, and who did what
 
 segno COMMAND --help     options of a command
 segno help --all         all commands

@@ -7,7 +7,7 @@ use segno_core::id::SessionId;
 use segno_core::journal::{Event, Head, JournalEvent};
 use segno_core::sanitize::escape_json;
 use segno_core::session::Status;
-use segno_core::store::Summary;
+use segno_core::store::{Changed, Summary, Watch};
 use segno_engine::{Env, history, lease};
 use segno_sessions as sessions;
 use segno_sessions::json;
@@ -32,8 +32,11 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Interval at which a followed session is polled.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a followed session is read although no event was reported: its process may have been
+/// killed, and watching may not be possible.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The interval without reports.
+const INTERVAL_WITHOUT_WATCH: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
@@ -43,12 +46,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     };
     let mut head = Head::genesis(summary.id);
     let mut session_number = 0;
+    // From here on, no event is missed.
+    let mut watch = env.store.watch().ok().filter(|_| args.follow);
     loop {
         // Read the status before the journal: events that a run appends while it ends are then
         // still printed.
         let now = env.store.summary(summary.id).await?;
         let lease = env.store.lease(summary.id).await?;
-        let stopped = lease::effective_status(&env, &now, &lease) != Status::Running;
+        let status = lease::effective_status(&env, &now, &lease);
+        let stopped = !matches!(status, Status::Running | Status::Pending);
         let mut closed = false;
         head = history::read_events(&env, summary.id, head, |entry| {
             if let Event::RunStarted(event) = &entry.event {
@@ -61,7 +67,25 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         if !args.follow || stopped || closed {
             return Ok(ExitCode::SUCCESS);
         }
-        env.clock.sleep(POLL_INTERVAL).await;
+        wait(&env, watch.as_mut(), summary.id).await;
+    }
+}
+
+/// Waits until the journal of a session may have grown.
+async fn wait(env: &Env, watch: Option<&mut Box<dyn Watch>>, session: SessionId) {
+    let Some(watch) = watch else {
+        return env.clock.sleep(INTERVAL_WITHOUT_WATCH).await;
+    };
+    let appended = async {
+        while let Changed::Sessions(sessions) = watch.changed().await {
+            if sessions.contains(&session) {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = appended => {}
+        () = env.clock.sleep(INTERVAL) => {}
     }
 }
 

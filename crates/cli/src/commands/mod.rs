@@ -3,6 +3,7 @@
 
 mod agents;
 mod answer;
+mod audit;
 mod cancel;
 mod chat;
 mod checkpoint;
@@ -16,16 +17,24 @@ mod help;
 mod logs;
 mod mcp;
 mod note;
+mod notice;
+mod open;
 mod pause;
 mod plan;
 mod resume;
 mod run;
+mod run_pending;
 mod search;
+mod serve;
+mod service;
 mod sessions;
 mod show;
+mod state;
 mod status;
+mod token;
 mod validate;
 mod work;
+mod worker;
 
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
@@ -34,6 +43,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::machine::RUN_PENDING;
 
 /// Durable runs for AI agents: kill one anywhere, resume it where it stopped.
 #[derive(Debug, Parser)]
@@ -69,6 +79,8 @@ enum Command {
     Fork(fork::Args),
     #[command(subcommand)]
     Note(note::Command),
+    #[command(subcommand)]
+    State(state::Command),
     Context(context::Args),
     Search(search::Args),
     Validate(validate::Args),
@@ -78,11 +90,23 @@ enum Command {
     Mcp(mcp::Args),
     #[command(subcommand)]
     Sessions(sessions::Command),
+    Serve(serve::Args),
+    Worker(worker::Args),
+    #[command(subcommand)]
+    Notice(notice::Command),
+    #[command(subcommand)]
+    Service(service::Command),
+    Open(open::Args),
+    #[command(subcommand)]
+    Token(token::Command),
+    Audit(audit::Args),
     Doctor(doctor::Args),
     #[command(subcommand)]
     Config(config::Command),
     Completion(completion::Args),
     Help(help::Args),
+    #[command(name = RUN_PENDING, hide = true)]
+    RunPending(run_pending::Args),
 }
 
 impl Cli {
@@ -113,13 +137,25 @@ impl Cli {
             Command::Logs(args) => args.json,
             Command::Answer(args) => args.json,
             Command::Note(command) => command.is_json(),
+            Command::State(command) => command.is_json(),
             Command::Context(args) => args.json,
             Command::Pause(args) => args.json,
             Command::Cancel(args) => args.json,
             Command::Agents(command) => command.is_json(),
             Command::Doctor(args) => args.json,
+            Command::Serve(args) => args.json,
+            Command::Worker(args) => args.json,
+            Command::Notice(command) => command.is_json(),
+            Command::Service(command) => command.is_json(),
+            Command::Open(args) => args.json,
+            Command::Token(command) => command.is_json(),
+            Command::Audit(args) => args.json,
             Command::Config(command) => command.is_json(),
-            Command::Mcp(_) | Command::Demo(_) | Command::Completion(_) | Command::Help(_) => false,
+            Command::Mcp(_)
+            | Command::Demo(_)
+            | Command::Completion(_)
+            | Command::Help(_)
+            | Command::RunPending(_) => false,
         }
     }
 
@@ -140,12 +176,21 @@ impl Cli {
             Command::Logs(args) => logs::run(&args, context).await,
             Command::Answer(args) => Box::pin(answer::run(args, context)).await,
             Command::Note(command) => command.run(context).await,
+            Command::State(command) => command.run(context).await,
             Command::Context(args) => context::run(&args, context).await,
             Command::Pause(args) => pause::run(args, context).await,
             Command::Cancel(args) => cancel::run(&args, context).await,
             Command::Agents(command) => command.run(context).await,
             Command::Mcp(args) => mcp::run(args, context).await,
             Command::Doctor(args) => doctor::run(&args, context).await,
+            Command::Serve(args) => Box::pin(serve::run(args, context)).await,
+            Command::Worker(args) => Box::pin(worker::run(args, context)).await,
+            Command::RunPending(args) => Box::pin(run_pending::run(&args, context)).await,
+            Command::Notice(command) => Box::pin(command.run(context)).await,
+            Command::Service(command) => Box::pin(command.run(context)).await,
+            Command::Open(args) => open::run(&args, context),
+            Command::Token(command) => command.run(context),
+            Command::Audit(args) => audit::run(&args, context),
             Command::Config(command) => command.run(context),
             Command::Demo(args) => demo::run(&args),
             Command::Help(args) => help::run(&args),

@@ -7,7 +7,7 @@ use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_engine::{Env, history};
 use segno_sessions as sessions;
-use segno_sessions::pause::{self, Paused, Request};
+use segno_sessions::pause::{self, Paused, Request, Requested};
 use segno_sessions::work;
 use serde_json::json;
 
@@ -57,7 +57,16 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         by: format!("segno pause (process {})", std::process::id()),
         reason: args.reason,
     };
-    let request_sent = pause::request(&env, &summary, request).await?;
+    let request_sent = match pause::request(&env, &summary, request).await? {
+        Requested::Sent(sent) => sent,
+        Requested::Withdrawn(summary) => {
+            let paused = Paused {
+                summary: *summary,
+                checkpoint: None,
+            };
+            return print_result(&env, paused, args.json).await;
+        }
+    };
     if args.no_wait {
         if args.json {
             json_line(

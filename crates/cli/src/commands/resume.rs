@@ -5,20 +5,20 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use segno_agents::program::Permissions;
+use segno_core::journal::{OnDrift, OnLimit, RunOptions};
 use segno_core::resume::Strategy;
 use segno_core::store::Summary;
-use segno_engine::resume::drift::OnDrift;
 use segno_engine::{Env, lease};
 use segno_sessions as sessions;
 use segno_sessions::checkpoint;
 use segno_sessions::fork::{self, TargetFolder};
 use segno_sessions::json;
-use segno_sessions::resume::{self, OnLimit, Options, plan};
+use segno_sessions::resume::{self, Options, plan};
 
-use super::run::{Policy, run_with_progress, watch_signals, with_auto_cleanup};
-use super::{chat, fork as fork_command};
+use super::run::{Policy, request_run, run_with_progress, watch_signals, with_auto_cleanup};
+use super::{agents, chat, fork as fork_command};
 use crate::config::Config;
-use crate::context::{Context, Persistence, workspace};
+use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
 use crate::machine::human;
 use crate::output::{json_line, resume_plan, stdout_line};
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Show what would be done, lost and paid, without resuming
     #[arg(long)]
     dry_run: bool,
+    /// Hand the session to a worker (`segno worker`, `segno serve`) instead of running it here
+    #[arg(long, conflicts_with_all = ["dry_run", "permissions"])]
+    detach: bool,
     #[command(flatten)]
     from: ForkArgs,
     #[command(flatten)]
@@ -172,7 +175,12 @@ impl From<PermissionsArg> for Permissions {
 impl Overrides {
     /// Combines these overrides with the policy into resume options.
     fn options(self, policy: Policy) -> Options {
-        Options {
+        self.run_options(policy).into()
+    }
+
+    /// The same as they are journaled for a worker.
+    fn run_options(self, policy: Policy) -> RunOptions {
+        RunOptions {
             agent: self.agent,
             message: self.message,
             take_over: self.take_over,
@@ -182,17 +190,17 @@ impl Overrides {
                 StrategyArg::Restored => Strategy::Restored,
                 StrategyArg::Summarized => Strategy::Summarized,
             }),
-            on_drift: match self.on_drift {
-                None | Some(OnDriftArg::Warn) => OnDrift::Warn,
-                Some(OnDriftArg::Refuse) => OnDrift::Refuse,
-                Some(OnDriftArg::Accept) => OnDrift::Accept,
-            },
+            on_drift: self.on_drift.map(|policy| match policy {
+                OnDriftArg::Warn => OnDrift::Warn,
+                OnDriftArg::Refuse => OnDrift::Refuse,
+                OnDriftArg::Accept => OnDrift::Accept,
+            }),
             on_limit: self.on_limit.map(|policy| match policy {
                 OnLimitArg::Wait => OnLimit::Wait,
                 OnLimitArg::Pause => OnLimit::Pause,
                 OnLimitArg::Ask => OnLimit::RetryNow,
             }),
-            ..policy.options()
+            ..policy.run_options()
         }
     }
 }
@@ -200,7 +208,10 @@ impl Overrides {
 pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, Failure> {
     args.session = args.session.or(args.workflow_id.take());
     if args.dry_run {
-        return print_plan(args, context).await;
+        return Box::pin(print_plan(args, context)).await;
+    }
+    if args.detach {
+        return detach(args, context).await;
     }
     if !args.from.is_wanted() {
         return find_and_resume(
@@ -222,13 +233,25 @@ pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, F
     resume_session(&env, &config, fork, options, args.json).await
 }
 
+/// Asks a worker to resume a session, or a fork of it.
+async fn detach(args: Args, context: &Context) -> Result<ExitCode, Failure> {
+    let (env, _) = context.env(Persistence::Home)?;
+    let options = args.overrides.run_options(args.policy);
+    let mut summary = args.from.session(&env, args.session).await?;
+    if args.from.is_wanted() {
+        let request = args.from.request(&env).await?;
+        summary = fork_command::fork_session(&env, &summary, request, args.json).await?;
+    }
+    request_run(&env, &summary, options, args.json).await
+}
+
 async fn print_plan(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
     let options = args.overrides.options(args.policy);
     if args.from.is_wanted() {
         let summary = args.from.session(&env, args.session).await?;
         let request = args.from.request(&env).await?;
-        let plan = fork::plan(&env, &summary, request, &options).await?;
+        let plan = Box::pin(fork::plan(&env, &summary, request, &options)).await?;
         if args.json {
             json_line(&json::fork_plan(&summary, &plan));
         } else {
@@ -262,6 +285,7 @@ async fn find_and_resume(
     if overrides.take_over {
         lease::end_owner(&env, &summary).await?;
     }
+    let summary = agents::catch_up(&env, summary).await;
     let options = overrides.options(policy);
     if !json
         && let Some(chatted) = chat::continue_at_prompt(&env, &config, &summary, &options).await
@@ -279,7 +303,8 @@ async fn resume_session(
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let stop_token = watch_signals();
-    let ran = run_with_progress(env, json, async |progress| {
+    let notices = notices(env, config);
+    let ran = run_with_progress(env, &notices, json, async |progress| {
         resume::resume(env, summary, options, progress, stop_token).await
     })
     .await;

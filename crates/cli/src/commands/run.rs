@@ -6,25 +6,29 @@ use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use segno_agents::program::Permissions;
 use segno_core::checkpoint::Trigger;
 use segno_core::error::Diagnose;
 use segno_core::id::Name;
-use segno_core::journal::{InFlight, OnChange, StopMode};
+use segno_core::journal::{InFlight, OnChange, RunOptions, StopMode};
 use segno_core::session::Status;
-use segno_engine::{Env, Outcome, Stop, StopToken};
+use segno_core::store::Summary;
+use segno_engine::{Env, Observer, Outcome, Stop, StopToken};
 use segno_sessions as sessions;
+use segno_sessions::background;
 use segno_sessions::resume::{self, Options};
-use segno_sessions::spec_edit::Consent;
 use segno_sessions::start::{self, Request};
+use segno_supervisor::notices::{Notices, Origin};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::resume::PermissionsArg;
 use super::sessions::cleanup;
+use super::worker;
 use crate::config::Config;
-use crate::context::{Context, Persistence, workspace};
+use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
 use crate::line_editor::restore_terminal;
 use crate::machine::human;
@@ -61,6 +65,9 @@ pub(crate) struct Args {
     no_save_session: bool,
     #[command(flatten)]
     policy: Policy,
+    /// Hand the session to a worker (`segno worker`, `segno serve`) instead of running it here
+    #[arg(long, conflicts_with_all = ["no_save_session", "permissions"])]
+    detach: bool,
     /// Folder for artifacts
     #[arg(long, value_name = "FOLDER", default_value = "artifacts")]
     out: PathBuf,
@@ -116,23 +123,24 @@ impl Policy {
     }
 
     pub(crate) fn options(self) -> Options {
-        Options {
+        self.run_options().into()
+    }
+
+    /// The same as they are journaled for a worker.
+    pub(crate) fn run_options(self) -> RunOptions {
+        RunOptions {
             on_change: self.on_change.map(|policy| match policy {
                 OnChangeArg::Warn => OnChange::Warn,
                 OnChangeArg::Rerun => OnChange::Rerun,
                 OnChangeArg::Refuse => OnChange::Fail,
                 OnChangeArg::Pinned => OnChange::Pinned,
             }),
-            consent: if self.yes {
-                Consent::All
-            } else {
-                Consent::None
-            },
+            yes: self.yes,
             in_flight: self.in_flight.map(|policy| match policy {
                 InFlightArg::Repeat => InFlight::Repeat,
                 InFlightArg::Stop => InFlight::Stop,
             }),
-            ..Options::default()
+            ..RunOptions::default()
         }
     }
 }
@@ -155,7 +163,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let permissions = args.policy.permissions.map(Permissions::from);
     let (mut env, config) = context.env_with_permissions(persistence, permissions)?;
     env.human = human::at_terminal(args.json);
-    let ran = Box::pin(run_or_resume(args, persistence, &env)).await;
+    let notices = notices(&env, &config);
+    let ran = Box::pin(run_or_resume(args, persistence, &env, &notices)).await;
     with_auto_cleanup(ran, &env, &config).await
 }
 
@@ -175,47 +184,36 @@ pub(crate) async fn with_auto_cleanup(
 }
 
 async fn run_or_resume(
-    args: Args,
+    mut args: Args,
     persistence: Persistence,
     env: &Env,
+    notices: &Notices,
 ) -> Result<ExitCode, Failure> {
+    if args.detach {
+        return detach(args, env).await;
+    }
     let stop_token = watch_signals();
-    let Some(spec) = args.spec else {
+    let Some(spec) = args.spec.take() else {
         let reference = args.resume.unwrap_or_default();
         let summary = sessions::find(env, &reference).await?;
         let options = args.policy.options();
-        return run_with_progress(env, args.json, async |progress| {
+        return run_with_progress(env, notices, args.json, async |progress| {
             resume::resume(env, summary, options, progress, stop_token).await
         })
         .await;
     };
-    if args.policy.is_given() && !args.auto_resume {
-        let hint = "add `--resume` or `--auto-resume`";
-        return Err(Failure::usage(
-            "`--on-change`, `--in-flight` and `--yes` apply only to a session that is resumed",
-            Some(hint.into()),
-        ));
-    }
-    let workspace = workspace()?;
-    let request = Request {
-        spec: workspace.join(spec),
-        variables: variables(args.variables)?,
-        name: args.name,
-        out: workspace.join(args.out),
-        workspace,
-        force: args.force,
-    };
-    if args.auto_resume
-        && let Some(summary) = resume::unfinished(env, &request).await?
-    {
+    let policy = args.policy;
+    let (json, auto_resume) = (args.json, args.auto_resume);
+    let request = request(args, spec)?;
+    if auto_resume && let Some(summary) = resume::unfinished(env, &request).await? {
         stderr_line(&format!("resuming {} ({})", summary.name, summary.id));
-        let options = args.policy.options();
-        return run_with_progress(env, args.json, async |progress| {
+        let options = policy.options();
+        return run_with_progress(env, notices, json, async |progress| {
             resume::resume(env, summary, options, progress, stop_token).await
         })
         .await;
     }
-    let ran = run_with_progress(env, args.json, async |progress| {
+    let ran = run_with_progress(env, notices, json, async |progress| {
         start::start(env, request, progress, stop_token).await
     })
     .await;
@@ -224,6 +222,68 @@ async fn run_or_resume(
         Persistence::Home => ran,
         Persistence::Memory => ran.map_err(Failure::without_hint),
     }
+}
+
+/// The session that the options describe.
+fn request(args: Args, spec: PathBuf) -> Result<Request, Failure> {
+    if args.policy.is_given() && !args.auto_resume {
+        let hint = "add `--resume` or `--auto-resume`";
+        return Err(Failure::usage(
+            "`--on-change`, `--in-flight` and `--yes` apply only to a session that is resumed",
+            Some(hint.into()),
+        ));
+    }
+    let workspace = workspace()?;
+    Ok(Request {
+        spec: workspace.join(spec),
+        variables: variables(args.variables)?,
+        name: args.name,
+        out: workspace.join(args.out),
+        workspace,
+        force: args.force,
+    })
+}
+
+/// Hands the session to a worker.
+async fn detach(mut args: Args, env: &Env) -> Result<ExitCode, Failure> {
+    let json = args.json;
+    let (policy, auto_resume) = (args.policy, args.auto_resume);
+    let resumed = match (args.spec.take(), args.resume.take()) {
+        (Some(spec), _) => {
+            let request = request(args, spec)?;
+            let unfinished = if auto_resume {
+                resume::unfinished(env, &request).await?
+            } else {
+                None
+            };
+            let Some(summary) = unfinished else {
+                let notice = |message: &str| stderr_line(message);
+                let summary = background::submit(env, request, user(), &notice).await?;
+                worker::print_pending(summary.id, summary.name.as_str(), json)?;
+                return Ok(ExitCode::SUCCESS);
+            };
+            summary
+        }
+        (None, reference) => sessions::find(env, &reference.unwrap_or_default()).await?,
+    };
+    request_run(env, &resumed, policy.run_options(), json).await
+}
+
+/// Asks a worker to run a session.
+pub(crate) async fn request_run(
+    env: &Env,
+    summary: &Summary,
+    options: RunOptions,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let summary = background::request(env, summary, user(), options).await?;
+    worker::print_pending(summary.id, summary.name.as_str(), json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who asks, for the journal.
+fn user() -> String {
+    std::env::var("USER").unwrap_or_else(|_| "a user".to_owned())
 }
 
 fn variables(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
@@ -239,20 +299,33 @@ fn variables(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, F
     Ok(variables)
 }
 
-/// Runs a session with a progress display, and prints its result.
+/// How long a process that ends delivers notices.
+pub(crate) const NOTICE_LIMIT: Duration = Duration::from_secs(3);
+
+/// Runs a session with a progress display, prints its result, and sends its notices.
 pub(crate) async fn run_with_progress<E: Diagnose + 'static>(
     env: &Env,
+    notices: &Notices,
     json: bool,
-    run: impl AsyncFnOnce(Arc<Progress>) -> Result<Outcome, E>,
+    run: impl AsyncFnOnce(Arc<dyn Observer>) -> Result<Outcome, E>,
 ) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::new(json, Arc::clone(&env.clock)));
+    let observer = notices.observe(Arc::clone(&progress) as _, Origin::User);
     let outcome = tokio::select! {
-        outcome = run(Arc::clone(&progress)) => outcome,
+        outcome = run(observer) => outcome,
         () = animate_forever(Arc::clone(&progress)) => unreachable!("it never ends"),
     };
     progress.clear();
-    let outcome = outcome?;
-    progress.finish(&outcome);
+    if let Ok(outcome) = &outcome {
+        print_outcome(&progress, outcome, json);
+    }
+    notices.finish(NOTICE_LIMIT).await;
+    outcome?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_outcome(progress: &Progress, outcome: &Outcome, json: bool) {
+    progress.finish(outcome);
     if !json {
         let text = if stdout().is_terminal() {
             text::sanitize_lines(&outcome.output)
@@ -261,7 +334,6 @@ pub(crate) async fn run_with_progress<E: Diagnose + 'static>(
         };
         stdout_line(&text);
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn animate_forever(progress: Arc<Progress>) {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use segno_sessions::json as shapes;
 use segno_sessions::search::{self, Author, Match, Query};
 use serde_json::json;
 
@@ -50,7 +51,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     drop(progress_line);
     for find in &found.matches {
         if args.json {
-            json_line(&shape(find));
+            json_line(&shapes::search_match(find));
         } else {
             print_find(find);
         }
@@ -83,39 +84,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-fn author_word(who: Author) -> &'static str {
-    match who {
-        Author::Question => "question",
-        Author::Person => "user",
-        Author::Program => "program",
-        Author::Agent => "agent",
-        Author::Tool => "tool",
-    }
-}
-
 fn print_find(find: &Match) {
     let who = match find.who {
         Author::Agent => find.agent.as_str(),
-        _ => author_word(find.who),
+        other => other.as_str(),
     };
     let line = format!(
         "{} {} {} {who}: {}",
         find.at, find.name, find.path, find.snippet
     );
     stdout_line(&text::sanitize(&line));
-}
-
-fn shape(find: &Match) -> serde_json::Value {
-    json!({
-        "v": 1,
-        "kind": "match",
-        "session": find.session,
-        "name": find.name,
-        "path": find.path,
-        "agent": find.agent,
-        "who": author_word(find.who),
-        "at": find.at.to_string(),
-        "seq": find.seq,
-        "snippet": find.snippet,
-    })
 }

@@ -46,7 +46,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         |name: &str, value: &str| stdout_line(&format!("{name:<10} {}", text::sanitize(value)));
     field("session", &format!("{} ({})", summary.name, summary.id));
     field("status", shown.listed.status.as_str());
-    field("kind", summary.kind.as_str());
+    field(
+        "kind",
+        &match shown.pattern {
+            Some(pattern) => format!("{}, pattern {pattern}", summary.kind),
+            None => summary.kind.to_string(),
+        },
+    );
     if let Some(lease) = &shown.listed.lease
         && let Some(owner) = &lease.owner
     {
@@ -101,11 +107,19 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .usage_by_agent
         .iter()
         .map(|(agent, usage)| (agent.as_str(), usage));
-    for (agent, usage) in [("all", &state.usage)].into_iter().chain(agents) {
-        let spent = progress::spent(usage);
+    let all = [("all", progress::session_spent(state))];
+    let agents = agents.map(|(agent, usage)| (agent, progress::total_spent(usage)));
+    for (agent, spent) in all.into_iter().chain(agents) {
         if !spent.is_empty() {
             field("used", &format!("{spent} by {agent}"));
         }
+    }
+    for (agent, values) in state.agent_states.agents() {
+        let values = text::count(values as u64, "value");
+        field("state", &format!("{values} of {agent}"));
+    }
+    for refused in &state.refused_tools {
+        field("refused", &progress::refused_tool(refused));
     }
     for artifact in state.artifacts.keys() {
         field("artifact", artifact);
@@ -235,7 +249,7 @@ fn cells(step: &StepDetails) -> Vec<String> {
         count(step.tools),
         step.elapsed
             .map_or(String::new(), segno_core::time::format_duration),
-        progress::spent(&step.usage),
+        progress::total_spent(&step.usage),
         note,
     ]
 }

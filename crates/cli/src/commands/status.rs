@@ -6,11 +6,12 @@ use std::process::ExitCode;
 
 use segno_core::checkpoint::Manifest;
 use segno_core::id::CheckpointId;
-use segno_core::session::Status;
+use segno_core::session::{Kind, Status};
 use segno_core::store::{Filter, Summary};
 use segno_core::time::{Timestamp, format_duration};
 use segno_engine::{Env, history};
 use segno_sessions as sessions;
+use segno_sessions::chat::Limits;
 use segno_sessions::checkpoint::{self, Overview};
 use segno_sessions::json as shapes;
 use segno_sessions::{ListedSession, work};
@@ -37,7 +38,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (env, _) = context.env(Persistence::Home)?;
+    let (env, config) = context.env(Persistence::Home)?;
     let (mut plan, mut checkpoints) = (None, Checkpoints::default());
     let (listed, unlisted) = match &args.session {
         Some(reference) => {
@@ -53,7 +54,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let now = env.clock.now();
     let is_open = |standing: Status| !standing.is_final() && !standing.is_archived();
     let shown = |listed: &&ListedSession| args.session.is_some() || is_open(listed.status);
+    let mut at_rest = 0_u64;
     for listed in listed.iter().filter(shown) {
+        if args.session.is_none() && !args.json && is_at_rest(listed, config.chat.limits, now) {
+            at_rest += 1;
+            continue;
+        }
         let state = match history::load_state(&env, listed.summary.id).await {
             Ok(state) => state,
             // One damaged journal does not hide the other sessions.
@@ -67,9 +73,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             let waits = state.suspended(now);
             let waits = waits.as_ref().map(|(path, suspension)| (*path, suspension));
             let mut line = shapes::session_line(listed, waits);
+            line["pattern"] = json!(state.pattern());
             line["session_number"] = state.session_number.into();
             line["steps_finished"] = state.finished.into();
-            line["usage"] = shapes::usage(&state.usage);
+            line["usage"] = shapes::session_usage(&state);
             line["chat"] = shapes::chat(&state);
             line["notes"] = shapes::note_counts(&state.handoff);
             line["contexts"] = state
@@ -133,7 +140,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 Some(chat) => text::count(chat.messages, "message"),
                 None => text::count(state.finished, "step"),
             },
-            progress::spent(&state.usage),
+            progress::session_spent(&state),
             format!("{age} ago"),
             doing,
         ]);
@@ -151,7 +158,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        stdout_line("no running or resumable sessions");
+        stdout_line(if at_rest == 0 {
+            "no running or resumable sessions"
+        } else {
+            "no running or interrupted sessions"
+        });
     } else {
         for line in table::table(
             &[
@@ -181,7 +192,22 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             text::count(waiting, "session")
         ));
     }
+    if at_rest > 0 {
+        let conversations = text::count(at_rest, "imported conversation");
+        stdout_line(&format!(
+            "{conversations} not shown: `segno sessions list --all`"
+        ));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a session is an imported conversation in which nothing was said for long. There may be
+/// hundreds, and they need nobody's attention.
+fn is_at_rest(listed: &ListedSession, limits: Limits, now: Timestamp) -> bool {
+    let summary = &listed.summary;
+    summary.kind == Kind::Agent
+        && listed.status == Status::Paused
+        && now.since(summary.updated_at) >= limits.expiry
 }
 
 /// The newest checkpoints of a session, newest first, and how far it was at each.

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::resume::PermissionsArg;
 use super::run::{name, run_with_progress, watch_signals, with_auto_cleanup};
 use crate::config::Config;
-use crate::context::{Context, Persistence, workspace};
+use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
 use crate::machine::human;
 use crate::output::{json_line, stdout_line, text};
@@ -121,7 +121,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let json = args.json;
     let request = request(args, &config, text, place, here);
     let stop_token = watch_signals();
-    let ran = run_with_progress(&env, json, async |progress| {
+    let notices = notices(&env, &config);
+    let ran = run_with_progress(&env, &notices, json, async |progress| {
         work::start(&env, request, progress, stop_token).await
     })
     .await;

@@ -8,19 +8,21 @@ use std::time::Duration;
 
 use segno_agents::claude_code::default_for_family;
 use segno_agents::program::{Permissions, Setup, home_folder};
+use segno_agents::transcript::opencode::OpenCodeTranscripts;
 use segno_agents::transcript::{TranscriptFolder, TranscriptFormat};
 use segno_agents::{
-    Acp, Anthropic, Bedrock, BuiltinTools, ClaudeCode, Client, Codex, Command, Endpoint, Executor,
-    Executors, Inference, KeyHeader, Launch, Mcp, McpServer, NetworkPolicy, OpenAi, Scripted,
-    Search, SegnoMcpServer, Skills, ToolDeps, Web, WritePolicy, bedrock, mcp,
+    Acp, AgentEnvironment, Anthropic, Bedrock, BuiltinTools, ClaudeCode, Client, Codex, Command,
+    Endpoint, Executor, Executors, Inference, KeyHeader, Launch, Mcp, McpServer, NetworkPolicy,
+    OpenAi, Scripted, Search, SegnoMcpServer, Skills, ToolDeps, Web, WritePolicy, bedrock, mcp,
 };
 use segno_core::cli_agent::{CliAgent, CliAgentKind};
-use segno_core::ports::{Boxed, Clock};
+use segno_core::ports::{Boxed, Clock, Disk};
 use segno_core::tool::Tools;
-use segno_core::transcript::Transcripts;
+use segno_core::transcript::{TranscriptSource, Transcripts};
 use segno_core::usage::Price;
 use segno_engine::env::Error;
 use segno_engine::{AgentDriver, Drivers, ToolsetRequest};
+use segno_integrations::transcripts::programs;
 use segno_spec::{Api, Provider, Server, Skill, Transport, Vendor};
 use segno_store::LocalDisk;
 
@@ -32,6 +34,9 @@ pub(crate) const PROCESS_GUARD: &str = "__process-guard";
 
 /// Startup timeout of an MCP server: `npx` may have to download it first.
 const SERVER_START_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// How many bytes of Codex's settings are read.
+const MAX_CODEX_CONFIG: u64 = 1024 * 1024;
 
 pub(crate) struct MachineDrivers {
     pub(crate) clock: Arc<dyn Clock>,
@@ -47,6 +52,8 @@ pub(crate) struct MachineDrivers {
     pub(crate) context_windows: BTreeMap<String, u64>,
     /// How CLI agents are started, by provider name.
     pub(crate) programs: BTreeMap<&'static str, ProgramSettings>,
+    /// Environment variables that agents' programs get, although they look like secrets.
+    pub(crate) pass_env: Vec<String>,
     /// Permissions for this run, which override the settings.
     pub(crate) permissions: Option<Permissions>,
     /// Segno's MCP server for agents; absent if sessions are not stored.
@@ -60,7 +67,9 @@ impl Drivers for MachineDrivers {
         match provider {
             Provider::Scripted { script } => self.scripted(&folder.join(script)),
             Provider::Command { argv } => {
-                Ok(AgentDriver::Stateless(Arc::new(command(argv, folder))))
+                let command = command(argv, folder);
+                let command = command.with_environment(agent_environment(&self.pass_env));
+                Ok(AgentDriver::Stateless(Arc::new(command)))
             }
             Provider::Api(api) => self.model(api),
             Provider::Acp { argv } => Ok(AgentDriver::CliAgent(self.acp(argv, folder))),
@@ -74,12 +83,18 @@ impl Drivers for MachineDrivers {
         self.program(program, None).ok()
     }
 
-    fn transcripts(&self, program: CliAgentKind) -> Option<Arc<dyn Transcripts>> {
-        let (native, home) = (
-            TranscriptFormat::for_program(program)?,
-            data_folder(program).ok()?,
-        );
-        Some(Arc::new(TranscriptFolder::new(native, home)))
+    fn transcripts(&self, source: TranscriptSource) -> Option<Arc<dyn Transcripts>> {
+        let root = match TranscriptFormat::for_program(source.program()) {
+            Some(_) => data_folder(source.program()).ok()?,
+            None => programs::root(source)?,
+        };
+        let native = |native| TranscriptFolder::new(native, root.clone());
+        Some(match source {
+            TranscriptSource::ClaudeCode => Arc::new(native(TranscriptFormat::ClaudeCode)),
+            TranscriptSource::Codex => Arc::new(native(TranscriptFormat::Codex)),
+            TranscriptSource::Gemini => Arc::new(TranscriptFolder::gemini(root)),
+            TranscriptSource::OpenCode => Arc::new(OpenCodeTranscripts::new(&root)),
+        })
     }
 
     fn tools(&self, order: ToolsetRequest<'_>) -> Result<Vec<Arc<dyn Tools>>, Error> {
@@ -313,6 +328,47 @@ fn bedrock_access(api: &Api) -> Result<(String, bedrock::Credentials), Error> {
     Ok((base, access))
 }
 
+/// Which environment variables agents get, if the settings pass these in addition.
+pub(crate) fn agent_environment(pass: &[String]) -> AgentEnvironment {
+    AgentEnvironment {
+        looks_secret: segno_secrets::redact::is_secret_variable,
+        pass: pass.to_vec(),
+    }
+}
+
+/// The environment variables that Codex's own settings name: the keys of model providers and of MCP
+/// servers. Codex reports settings that cannot be read.
+fn codex_variables(home: &Path) -> Vec<String> {
+    let read = LocalDisk.read(&home.join("config.toml"), MAX_CODEX_CONFIG);
+    let text = read.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let table = text.and_then(|text| text.parse::<toml::Table>().ok());
+    let mut names = Vec::new();
+    for (_, value) in table.into_iter().flatten() {
+        named_variables(&value, &mut names);
+    }
+    names
+}
+
+/// Adds the environment variables that a part of Codex's settings names.
+fn named_variables(value: &toml::Value, names: &mut Vec<String>) {
+    let toml::Value::Table(table) = value else {
+        return;
+    };
+    let text = |value: &toml::Value| value.as_str().map(str::to_owned);
+    for (key, value) in table {
+        match (key.as_str(), value) {
+            ("env_key" | "bearer_token_env_var", name) => names.extend(text(name)),
+            ("env_vars", toml::Value::Array(listed)) => {
+                names.extend(listed.iter().filter_map(text));
+            }
+            ("env_http_headers", toml::Value::Table(headers)) => {
+                names.extend(headers.values().filter_map(text));
+            }
+            (_, value) => named_variables(value, names),
+        }
+    }
+}
+
 /// The folder in which a CLI agent stores its conversations.
 fn data_folder(program: CliAgentKind) -> Result<PathBuf, Error> {
     let found = home_folder(program, |name| std::env::var_os(name));
@@ -356,13 +412,30 @@ impl MachineDrivers {
         Ok(Setup {
             program: settings.program.unwrap_or_else(|| default.to_owned()),
             home: data_folder(program)?,
+            user_home: std::env::var_os("HOME").map(PathBuf::from),
             permissions: self.permissions.unwrap_or(settings.permissions),
             allowed_tools: settings.allow,
             window: settings.window,
             model: model.cloned(),
             service: self.service(settings.mcp),
+            environment: self.environment(program),
             guard: process_guard(),
         })
+    }
+
+    /// Which environment variables a CLI agent gets.
+    fn environment(&self, program: CliAgentKind) -> AgentEnvironment {
+        let mut environment = agent_environment(&self.pass_env);
+        // An ACP agent may be an adapter to Codex.
+        let may_be_codex = matches!(program, CliAgentKind::Codex | CliAgentKind::Acp);
+        if let (true, Ok(home)) = (may_be_codex, data_folder(CliAgentKind::Codex)) {
+            environment.pass.extend(codex_variables(&home));
+        }
+        // What Segno's own server needs to open the home reaches it through the agent.
+        let service = self.service.iter();
+        let inherited = service.flat_map(|service| service.inherited_variables.iter().cloned());
+        environment.pass.extend(inherited);
+        environment
     }
 
     /// Segno's MCP server for an agent, unless the settings disable it.
@@ -377,7 +450,8 @@ impl MachineDrivers {
         let permissions = self.permissions.or(default).unwrap_or_default();
         let service = self.service(settings.is_none_or(|settings| settings.mcp));
         let (argv, clock) = (resolve_program(argv, folder), Arc::clone(&self.clock));
-        Arc::new(Acp::new(argv, permissions, process_guard(), service, clock))
+        let acp = Acp::new(argv, permissions, process_guard(), service, clock);
+        Arc::new(acp.with_environment(self.environment(CliAgentKind::Acp)))
     }
 
     /// Creates the client of a model API. Its key comes only from the environment.
@@ -451,7 +525,7 @@ fn resolve_program(argv: &[String], folder: &Path) -> Vec<String> {
     argv
 }
 
-fn process_guard() -> Launch {
+pub(super) fn process_guard() -> Launch {
     Launch {
         program: "/proc/self/exe".into(),
         args: vec![PROCESS_GUARD.into()],

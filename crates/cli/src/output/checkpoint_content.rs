@@ -24,7 +24,7 @@ pub(crate) fn lines(
         return manifest.repositories.iter().flat_map(git).collect();
     }
     let Some(content) = content else {
-        let spent = progress::spent(&manifest.usage);
+        let spent = progress::total_spent(&manifest.usage);
         return match section {
             Section::Usage if !spent.is_empty() => vec![spent],
             _ => Vec::new(),
@@ -126,6 +126,10 @@ fn usage(content: &Content) -> Vec<String> {
         number(state.usage.output_tokens),
         state.usage.cost
     )];
+    lines.extend(state.estimated_tokens().map(|tokens| {
+        let tokens = count(tokens, "token");
+        format!("about {tokens} more, estimated from the cost")
+    }));
     lines.push(format!(
         "{}, {}",
         count(calls.model, "model call"),
@@ -134,6 +138,11 @@ fn usage(content: &Content) -> Vec<String> {
     let active = segno_core::time::format_duration(Duration::from_millis(state.active_ms));
     lines.push(format!("active for {active}"));
     lines.extend(state.newest_context.map(context));
+    lines.extend(
+        state
+            .estimated_context()
+            .map(|estimated| format!("{} (estimated from the cost)", context(estimated))),
+    );
     lines
 }
 

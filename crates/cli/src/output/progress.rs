@@ -8,15 +8,18 @@ use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::{Event, JournalEvent, LimitNeared, RunPurpose, StopMode, Suspension};
 use segno_core::ports::Clock;
 use segno_core::resume::Strategy;
-use segno_core::state::Stopped;
+use segno_core::state::{RefusedTool, State, Stopped};
 use segno_core::step::Path;
 use segno_core::time::{self, Timestamp};
 use segno_core::usage::Usage;
 use segno_engine::{Observer, Outcome};
-use segno_sessions::json;
+use segno_sessions::{json, refusals};
 
-use super::text::{count, number, sanitize};
+use super::text::{count, fit, number, sanitize};
 use super::{agent_messages, is_live, json_line, live_line, note, stderr_line, timestamp};
+
+/// How many columns of a value are shown.
+const MAX_VALUE: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
@@ -83,8 +86,11 @@ impl Progress {
             Some(chat) => count(chat.messages, "message"),
             None => count(state.finished, "step"),
         };
-        let took = join(&[&done, &spent(&state.usage), &elapsed], ", ");
+        let took = join(&[&done, &session_spent(state), &elapsed], ", ");
         self.line(&format!("{} {}: {took}", state.status, outcome.name));
+        for refused in &state.refused_tools {
+            self.line(&format!("refused: {}", refused_tool(refused)));
+        }
         if outcome.run.0 > 1 && state.chat.is_none() {
             self.line(&saved_line(saved.steps, state.finished, &saved.usage));
         }
@@ -160,6 +166,7 @@ impl Observer for Progress {
                     }
                 }
                 Event::ModelReplied(event) => inner.usage += event.usage,
+                Event::AgentMessages(event) => inner.usage += event.usage,
                 Event::ConversationCompacted(event) => inner.usage += event.usage,
                 _ => {}
             }
@@ -320,6 +327,11 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
         Event::AgentMessages(event) => {
             format!("    {} {}", event.path, agent_messages::summarize(event))
         }
+        Event::ToolRefused(event) => {
+            let (path, tool, reason) = (&event.path, &event.tool, event.reason.as_str());
+            let reason = reason.replace('_', " ");
+            format!("    {path} is refused the tool {tool} ({reason})")
+        }
         Event::TranscriptImported(event) => format!(
             "    {} imported {} bytes of {} conversation {} from {}",
             event.path,
@@ -354,10 +366,33 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             )
         }
         Event::RunLost(_) => "the run crashed".to_owned(),
+        Event::RunRequested(event) => {
+            let why = event.evidence.as_deref().unwrap_or_default();
+            let asked = format!("waits for a worker, requested by {}", event.by);
+            join(&[&asked, why], ": ")
+        }
+        Event::RunWithdrawn(event) => match &event.error {
+            None => format!("{} withdraws the requested run", event.by),
+            Some(error) => format!(
+                "the requested run could not start: {} ({})",
+                error.message, error.kind
+            ),
+        },
         Event::ResumeContextEdited(event) => format!("  ✎ {} edits the resume context", event.by),
         Event::NoteWithdrawn(event) => {
             let note = format!("  ✎ {} withdraws {}", event.by, event.note);
             join(&[&note, event.reason.as_deref().unwrap_or_default()], ": ")
+        }
+        Event::AgentStateChanged(event) => {
+            let (key, agent) = (&event.key, &event.agent);
+            match &event.value {
+                Some(value) => {
+                    let value = value.to_string();
+                    let value = fit(&value, MAX_VALUE);
+                    format!("  ✎ {} sets {key} of {agent} to {value}", event.by)
+                }
+                None => format!("  ✎ {} deletes {key} of {agent}", event.by),
+            }
         }
         Event::WorkspaceStatusRecorded(event) => format!(
             "the workspace is on {} with {}",
@@ -442,6 +477,35 @@ pub(crate) fn spent(usage: &Usage) -> String {
         usage.cost.to_string()
     };
     join(&[&tokens, &cost], ", ")
+}
+
+/// The same for all of what an agent, a step or a checkpoint used. If only the cost is known, the
+/// tokens are estimated.
+pub(crate) fn total_spent(usage: &Usage) -> String {
+    spent_with(usage, usage.estimated_tokens())
+}
+
+/// The same for a session.
+pub(crate) fn session_spent(state: &State) -> String {
+    spent_with(&state.usage, state.estimated_tokens())
+}
+
+fn spent_with(usage: &Usage, estimated: Option<u64>) -> String {
+    let Some(estimated) = estimated else {
+        return spent(usage);
+    };
+    let tokens = count(usage.tokens().saturating_add(estimated), "token");
+    format!("about {tokens} (estimated), {}", usage.cost)
+}
+
+/// Describes a tool that an agent was refused, and what allows it.
+pub(crate) fn refused_tool(refused: &RefusedTool) -> String {
+    let RefusedTool { agent, tool, .. } = refused;
+    let times = count(refused.count, "time");
+    format!(
+        "{agent} may not use {tool} ({times}); {}",
+        refusals::advice(refused)
+    )
 }
 
 /// Joins the parts that are not empty.

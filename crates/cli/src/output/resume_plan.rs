@@ -160,6 +160,10 @@ fn render_strategy(out: &mut String, climb: &CliAgentPlan) {
             sanitize(before)
         );
     }
+    if let Some(source) = &climb.copied_from {
+        let source = source.to_string();
+        let _ = writeln!(out, "  the transcript comes from {}", sanitize(&source));
+    }
     for (strategy, reason) in &climb.plan.rejected {
         let _ = writeln!(out, "  not {strategy}: {}", sanitize(reason));
     }

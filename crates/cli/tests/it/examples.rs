@@ -44,6 +44,8 @@ fn every_pattern_has_an_example_that_runs_offline() {
         } else {
             output.expect_success();
         }
+        let session = sandbox.segno(&["show", name, "--json"]).expect_success();
+        assert_eq!(session.json()[0]["pattern"], shown["pattern"], "{name}");
     }
     patterns.sort();
     assert_eq!(

@@ -35,6 +35,15 @@ fn unpacked() -> Sandbox {
 }
 
 #[test]
+fn pattern_comes_from_the_stored_spec() {
+    let sandbox = unpacked();
+    for (name, pattern) in [("mail", Some("routing")), ("report", Some("chain"))] {
+        let shown = sandbox.segno(&["show", name, "--json"]).expect_success();
+        assert_eq!(shown.json()[0]["pattern"].as_str(), pattern, "{name}");
+    }
+}
+
+#[test]
 fn every_session_verifies_and_keeps_its_status() {
     let sandbox = unpacked();
     let first = sandbox.segno(&["doctor"]).expect_success();

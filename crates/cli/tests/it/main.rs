@@ -13,16 +13,21 @@ mod crash_settings;
 mod damage;
 mod examples;
 mod full_disk;
+mod guide;
 mod home_0_1_0;
 mod hooks;
 mod lease;
 mod mcp;
 mod models;
+mod notices;
+mod other_transcripts;
 mod real_tree;
 mod remote;
 mod resume;
+mod server;
 mod transcript_import;
 mod watch;
+mod worker;
 
 use std::path::Path;
 

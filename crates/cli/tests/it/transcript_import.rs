@@ -14,13 +14,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use segno_testkit::model::{
-    ModelServer, Part, Role, conversation, files, standard, standard_files,
+    ModelServer, Part, Role, Script, Turn, conversation, files, standard, standard_files,
 };
 use segno_testkit::programs::{Agent, AgentFixture, AgentSandbox};
 use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end, wait_for_output, wait_until};
 use serde_json::{Value, json};
 
 use crate::{sandbox, segno};
+
+/// The scripts of the messages that follow the task.
+const FURTHER: [&str; 5] = ["alpha", "beta", "gamma", "delta", "epsilon"];
 
 /// A conversation that a CLI agent started without Segno.
 struct Fixture {
@@ -42,7 +45,9 @@ impl Fixture {
     fn killed(agent: Agent) -> Self {
         let script = standard();
         let prompt = format!("Do the task. {}", script.marker());
-        let server = ModelServer::scripted([script]);
+        let further =
+            FURTHER.map(|name| Script::new(name, [Turn::say(&format!("Answer {name}."))]));
+        let server = ModelServer::scripted([script].into_iter().chain(further));
         let stage = AgentSandbox::new(&server);
         let mut running = agent.start(&stage, &prompt);
         let first = running.read_until(|line| agent.session_id_in(line).is_some());
@@ -141,7 +146,86 @@ fn imported_conversation_resumes_natively() {
             .expect_success()
             .json()
             .remove(0);
-        assert_eq!(left["outcome"], "skipped", "{left}");
+        assert_eq!(left["outcome"], "unchanged", "{agent:?} {left}");
+    }
+}
+
+/// A user adopts a conversation, continues it with Segno and with the agent itself, in any order,
+/// and the session has everything once and in order.
+#[test]
+fn imported_conversation_continues_here_and_there() {
+    for agent in Agent::ALL {
+        let fixture = Fixture::killed(agent);
+        let imported = fixture.import(&[&fixture.id, "--json"]).expect_success();
+        let session = imported.json()[0]["session"].as_str().unwrap().to_owned();
+        fixture.segno(&["resume", &session]).expect_success();
+        let ask = |name: &str| format!("Question {name} [script:{name}]");
+        // A resume with a message, and a chat: both natively.
+        let words = ["resume", &session, "--message", &ask("alpha")];
+        fixture.segno(&words).expect_success();
+        let words = ["chat", "--session", &session, &ask("beta")];
+        let answered = fixture.segno(&words).expect_success();
+        assert!(answered.stdout.contains("Answer beta."), "{answered:?}");
+        let outcome = |fixture: &Fixture| {
+            let imported = fixture.import(&[&fixture.id, "--json"]).expect_success();
+            imported.json()[0]["outcome"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(outcome(&fixture), "unchanged", "{agent:?}");
+        // The user continues in the agent's own program.
+        let resume = |name: &str| {
+            let stage = &fixture.agent_sandbox;
+            let (status, _) = agent.resume(stage, &fixture.id, &ask(name)).read_to_end();
+            assert!(status.success(), "{agent:?}");
+        };
+        resume("gamma");
+        assert_eq!(outcome(&fixture), "updated", "{agent:?}");
+        assert_eq!(outcome(&fixture), "unchanged", "{agent:?}");
+        // Nobody imports this one: the next message does.
+        resume("delta");
+        let words = ["chat", "--session", &session, &ask("epsilon")];
+        let answered = fixture.segno(&words).expect_success();
+        assert!(
+            answered.stderr.contains("continued elsewhere"),
+            "{answered:?}"
+        );
+        assert_eq!(outcome(&fixture), "unchanged", "{agent:?}");
+        let (names, strategies): (Vec<_>, Vec<_>) =
+            fixture.conversations(&session).into_iter().unzip();
+        assert!(names.iter().all(|name| *name == fixture.id), "{names:?}");
+        assert!(
+            strategies[1..].iter().all(|it| it == "native"),
+            "{strategies:?}"
+        );
+        let records = fixture.journal_records(&session);
+        let text: Vec<String> = records.iter().map(|(_, body)| body.to_string()).collect();
+        let place = |words: &str, kind: &str| {
+            let has =
+                |(at, (of, _)): &(usize, &(String, Value))| of == kind && text[*at].contains(words);
+            let found: Vec<usize> = records
+                .iter()
+                .enumerate()
+                .filter(has)
+                .map(|it| it.0)
+                .collect();
+            assert_eq!(found.len(), 1, "{agent:?} {kind} {words}: {text:#?}");
+            found[0]
+        };
+        let places: Vec<usize> = FURTHER
+            .iter()
+            .flat_map(|name| {
+                let asked = place(&format!("Question {name} "), "step_started");
+                [asked, place(&format!("Answer {name}."), "agent_said")]
+            })
+            .collect();
+        assert!(places.is_sorted(), "{agent:?} {places:?}");
+        let shown = fixture
+            .segno(&["show", &session, "--json"])
+            .expect_success();
+        let shown = shown.json().remove(0);
+        assert_eq!(shown["status"], "paused", "{shown}");
+        assert_eq!(shown["chat"]["messages"], 6, "{shown}");
+        assert_eq!(shown["chat"]["answers"], 6, "{shown}");
+        fixture.wait_until_idle();
     }
 }
 
@@ -324,21 +408,29 @@ impl Forged {
         lines.remove(0)
     }
 
-    /// The messages in the session's journal.
+    /// The messages in the session's journal: the user's, and then the agent's.
     fn messages(&self) -> Vec<Value> {
         let session = self.import()["session"].as_str().unwrap().to_owned();
         let exported = self.segno(&["sessions", "export", &session, "-o", "-"]);
-        let events = events_of_kind(&exported.expect_success(), "agent_said");
-        let entries = events
-            .iter()
-            .map(|event| event["entries"].as_str().unwrap());
-        entries
-            .flat_map(|entries| serde_json::from_str::<Vec<Value>>(entries).unwrap())
+        let exported = exported.expect_success();
+        let sent = events_of_kind(&exported, "step_started").into_iter();
+        let sent = sent.filter(|event| event["attempt"] == 1);
+        let said = events_of_kind(&exported, "agent_said").into_iter();
+        let said = said.flat_map(|event| {
+            let entries = event["entries"].as_str().unwrap();
+            serde_json::from_str::<Vec<Value>>(entries).unwrap()
+        });
+        sent.map(|event| event["input"].clone())
+            .chain(said)
             .collect()
     }
 
     fn shown(&self) -> Value {
-        let output = self.segno(&["show", "Tell-me", "--json"]);
+        self.shown_by_id("Tell-me")
+    }
+
+    fn shown_by_id(&self, session: &str) -> Value {
+        let output = self.segno(&["show", session, "--json"]);
         output.expect_success().json().remove(0)
     }
 }
@@ -523,7 +615,7 @@ fn search_finds_imported_messages_newest_first() {
         })
         .collect();
     assert_eq!(
-        found[1..],
+        found,
         [
             ("agent", "A turnip is a root, number 3."),
             ("user", "Tell me of Turnip 2, please."),
@@ -531,9 +623,9 @@ fn search_finds_imported_messages_newest_first() {
             ("user", "Tell me of Turnip 0, please."),
         ]
     );
-    assert_eq!(found[0].0, "question", "when it was adopted");
-    assert_eq!(finds[1]["at"], "2026-11-15T10:00:03.000Z");
-    assert_eq!(finds[1]["agent"], "claude-code");
+    assert_eq!(finds[0]["at"], "2026-11-15T10:00:03.000Z");
+    assert_eq!(finds[0]["agent"], "claude-code");
+    assert_eq!(finds[1]["at"], "2026-11-15T10:00:02.000Z");
     assert_eq!(find(&["turnip", "--limit", "2"]).len(), 2);
     assert_eq!(find(&["turnip", "--agent", "codex"]).len(), 0);
     assert_eq!(
@@ -601,7 +693,6 @@ fn killed_import_continues_where_it_stopped() {
         .expect_success()
         .json()
         .iter()
-        .filter(|find| find["who"] != "question")
         .map(|find| find["at"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(times.len(), 44, "{times:?}");
@@ -618,4 +709,43 @@ fn event_count(forged: &Forged) -> u64 {
         .first()
         .and_then(|line| line["events"].as_u64());
     events.unwrap_or(0)
+}
+
+#[test]
+fn imported_sessions_have_the_times_of_their_conversations() {
+    let forged = Forged::new();
+    // A conversation that began a day earlier.
+    let earlier = fs::read_to_string(&forged.file).unwrap();
+    let earlier = earlier.replace("2026-11-15T", "2026-11-14T");
+    let other = ID.replace("00a", "00b");
+    let file = forged.file.with_file_name(format!("{other}.jsonl"));
+    fs::write(file, earlier.replace(ID, &other)).unwrap();
+    forged
+        .segno(&["agents", "import", "claude", "--all"])
+        .expect_success();
+    let listed = forged.segno(&["sessions", "list", "--all", "--json"]);
+    let listed = listed.expect_success().json();
+    let times: Vec<_> = listed
+        .iter()
+        .map(|line| ["created_at", "updated_at"].map(|key| line[key].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        times,
+        [
+            ["2026-11-15T10:00:00.000Z", "2026-11-15T10:00:03.000Z"],
+            ["2026-11-14T10:00:00.000Z", "2026-11-14T10:00:03.000Z"],
+        ],
+        "newest first"
+    );
+    let shown = forged.shown_by_id(listed[0]["session"].as_str().unwrap());
+    assert_eq!(shown["chat"]["last_message_at"], "2026-11-15T10:00:03.000Z");
+    let status = forged.segno(&["status"]).expect_success();
+    let expected = "no running or interrupted sessions\n2 imported conversations not shown: `segno sessions list --all`\n";
+    assert_eq!(status.stdout, expected);
+    // Age alone does not move them to the trash.
+    let cleaned = forged.segno(&["sessions", "cleanup", "--max-age-days", "0"]);
+    assert_eq!(
+        cleaned.expect_success().stdout,
+        "nothing is old enough to be deleted\n"
+    );
 }

@@ -6,12 +6,15 @@
 //! native file, stored byte for byte, remains the source of truth.
 //!
 //! - [`analysis`] summarizes a stream of items without holding it in memory.
+//! - [`contents`] finds the items that a transcript lacks, by what they contain.
 //! - [`turns`] brings items into the order that every model accepts: each call with its result.
 //! - [`crate::model::messages`] converts items to the messages of an API model, and back.
 
 pub mod analysis;
+pub mod contents;
 pub mod turns;
 
+use std::borrow::Cow;
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -25,6 +28,9 @@ use crate::usage::{Cost, Usage};
 pub const UNKNOWN_OUTCOME: &str = "The outcome of this tool call is unknown: the session ended before \
 its result was recorded. It may have run in full, in part or not at all. Check the actual state \
 before repeating it.";
+
+/// What precedes the items that a resumed transcript lacks, in the message that resumes it.
+pub const MISSING_ITEMS: &str = "These messages and tool calls are missing in your transcript:";
 
 /// The longest image (in characters of base64) that an item contains inline.
 pub const INLINE_IMAGE: usize = 7 << 20;
@@ -175,8 +181,9 @@ pub enum ItemContent {
 
 impl ItemContent {
     /// The ids by which the item can be found: the message's, those of its calls, and that of the call
-    /// that it answers.
-    pub fn ids(&self) -> impl Iterator<Item = &str> {
+    /// that it answers. A text has one of its own, because CLI agents write the parts of a message one
+    /// by one, and only its thinking may be written.
+    pub fn ids(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let (message, parts) = match self {
             Self::Assistant { message, parts, .. } => (message.as_deref(), parts.as_slice()),
             _ => (None, &[][..]),
@@ -189,7 +196,13 @@ impl ItemContent {
             Self::Result(answer) => Some(answer.id.as_str()),
             _ => None,
         };
-        message.into_iter().chain(calls).chain(answer)
+        let has_text = parts
+            .iter()
+            .any(|part| matches!(part, AssistantPart::Text { .. }));
+        let text = message.filter(|_| has_text);
+        let text = text.map(|message| Cow::Owned(format!("{message}/text")));
+        let ids = message.into_iter().chain(calls).chain(answer);
+        ids.map(Cow::Borrowed).chain(text)
     }
 }
 

@@ -425,6 +425,7 @@ fn errors_of_a_step_are_told_apart_by_its_path() {
         output: crate::journal::Text::Inline(String::new()),
         usage: Usage::default(),
         elapsed_ms: 1,
+        context: None,
     };
     handoff.resolve_step_errors(&finished, Seq(8), Timestamp(9));
     assert_eq!(texts(&handoff, "steps/0"), Vec::<String>::new());

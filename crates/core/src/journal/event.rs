@@ -8,17 +8,18 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Run, Seq};
+use crate::agent::RefusalReason;
+use crate::agent_state::Key;
 use crate::checkpoint::Trigger;
 use crate::cli_agent::CliAgentKind;
 use crate::digest::Digest;
-use crate::id::{CheckpointId, Name, SessionId};
+use crate::id::{CheckpointId, Name, RequestId, SessionId};
 use crate::note::{NoteId, Source, WrittenNote};
 use crate::resume::Strategy;
-use crate::session::{Kind, Status};
+use crate::session::{Kind, PatternKind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
-use crate::usage::ContextUsage;
-use crate::usage::Usage;
+use crate::usage::{ContextUsage, RunReport, Usage};
 use crate::words::words;
 
 /// Text that is stored inline, or in the blob store if it is long.
@@ -95,6 +96,94 @@ impl Limit {
             Self::Cost => crate::usage::Cost(amount).to_string(),
         }
     }
+}
+
+/// How a requested run resumes its session: what `segno resume` takes as options. Absent fields mean
+/// what they mean there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunOptions {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_change: Option<OnChange>,
+    /// Whether the edited spec may start what the recorded one does not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub yes: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<InFlight>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_drift: Option<OnDrift>,
+    /// Who continues the unfinished steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The best resume strategy that is allowed.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "strategy_word"
+    )]
+    pub strategy: Option<Strategy>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub take_over: bool,
+    /// A message to the agent; the next message of a chat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_limit: Option<OnLimit>,
+}
+
+/// A strategy by the word that people use, not by that of older events.
+mod strategy_word {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::resume::Strategy;
+
+    #[expect(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the signature that serde asks for"
+    )]
+    pub(super) fn serialize<S: Serializer>(
+        strategy: &Option<Strategy>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        strategy.map(Strategy::as_str).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Strategy>, D::Error> {
+        let word = Option::<String>::deserialize(deserializer)?;
+        let parse = |word: String| {
+            let parsed = word.parse();
+            parsed.map_err(|_| serde::de::Error::custom(format!("unknown strategy `{word}`")))
+        };
+        word.map(parse).transpose()
+    }
+}
+
+/// What a resume does if others changed the workspace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDrift {
+    /// Tell the user and the agent, and resume.
+    #[default]
+    Warn,
+    /// Refuse to resume.
+    Refuse,
+    /// Resume without a word.
+    Accept,
+}
+
+/// What a resume does about rate limits whose end the provider announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLimit {
+    /// As the spec says, but without waiting for the rest of an earlier run's wait.
+    RetryNow,
+    /// Wait, whatever the spec says.
+    Wait,
+    /// Pause, whatever the spec says.
+    Pause,
 }
 
 /// When a stop takes effect.
@@ -227,6 +316,9 @@ events! {
         /// The workspace's commit; absent without a git repository or a commit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         commit: Option<String>,
+        /// The pattern of the spec; absent for chats and imported conversations.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pattern: Option<PatternKind>,
     }
     /// The session is a fork: a copy of another session's finished work. Always the third event, in the
     /// run that copies.
@@ -269,6 +361,9 @@ events! {
         steps: Vec<Path>,
         /// What was decided about changed steps that had finished.
         policy: OnChange,
+        /// The pattern of the edited spec, if it is not the recorded one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pattern: Option<PatternKind>,
     }
     /// A run acquired the lease.
     RunStarted = "run_started" {
@@ -304,6 +399,9 @@ events! {
         output: Text,
         usage: Usage,
         elapsed_ms: u64,
+        /// How full the context window of an API model is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<ContextUsage>,
     }
     /// An attempt failed.
     StepFailed = "step_failed" {
@@ -344,6 +442,9 @@ events! {
         /// The answer's parts as JSON: see [`crate::model::Part`].
         parts: Text,
         usage: Usage,
+        /// The size of the model's context window in tokens, if known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
     }
     /// The first messages of a step's conversation were summarized, to free space in the context window.
     ConversationCompacted = "talk_shortened" {
@@ -412,6 +513,22 @@ events! {
         /// How full the model's context window is, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context: Option<ContextUsage>,
+        /// What the agent's program reports at the end of a run. An empty report says that the usage
+        /// of an interrupted run is complete now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        report: Option<RunReport>,
+    }
+    /// An agent was refused a tool.
+    ToolRefused = "tool_refused" {
+        path: Path,
+        revision: u32,
+        attempt: u32,
+        /// The tool's name, as the agent calls it.
+        tool: String,
+        reason: RefusalReason,
+        /// The CLI agent that was refused it; absent for an API model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        program: Option<CliAgentKind>,
     }
     /// This journal contains a CLI agent's transcript up to some byte: the session was imported from
     /// that transcript, or updated from it.
@@ -527,6 +644,23 @@ events! {
         text: Text,
         by: String,
     }
+    /// A value of an agent's state was set or deleted. Written during a run or between runs, like notes.
+    AgentStateChanged = "agent_state_changed" {
+        agent: String,
+        key: Key,
+        /// The new value; absent if the key was deleted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<serde_json::Value>,
+        /// The kind of author.
+        source: Source,
+        by: String,
+        /// The step in which it was changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<Path>,
+        /// The inbox message that asked for it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<RequestId>,
+    }
     /// The session is a chat.
     ChatOpened = "chat_opened" {
         agent: String,
@@ -565,6 +699,24 @@ events! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint: Option<Trigger>,
     }
+    /// A worker is to run the session. Written between runs, under a run number of its own. The session is
+    /// pending until its next run starts.
+    RunRequested = "run_requested" {
+        /// The user or program that asked.
+        by: String,
+        #[serde(default)]
+        options: RunOptions,
+        /// Why a worker asked by itself; absent if a user did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<String>,
+    }
+    /// The requested run does not take place. Written between runs.
+    RunWithdrawn = "run_withdrawn" {
+        by: String,
+        /// Why it could not start; absent if someone withdrew it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Failure>,
+    }
     /// A run was found lost: its owner process is gone and wrote no final event. Written between runs.
     RunLost = "run_lost" {
         lost: Run,
@@ -596,6 +748,7 @@ impl Event {
             | Event::ToolFinished(ToolFinished { path, revision, .. })
             | Event::ConversationOpened(ConversationOpened { path, revision, .. })
             | Event::AgentMessages(AgentMessages { path, revision, .. })
+            | Event::ToolRefused(ToolRefused { path, revision, .. })
             | Event::TranscriptImported(TranscriptImported { path, revision, .. })
             | Event::StepPaused(StepPaused { path, revision, .. })
             | Event::StepDiscarded(StepDiscarded { path, revision, .. }) => Some((path, *revision)),
@@ -695,6 +848,12 @@ mod tests {
                 attempt(json!({"entries": "long", "usage": {}})),
                 3,
                 true,
+            ),
+            (
+                "tool_refused",
+                attempt(json!({"tool": "Write", "reason": "permissions"})),
+                3,
+                false,
             ),
             ("question_asked", json!({"prompt": "?"}), 0, false),
             (

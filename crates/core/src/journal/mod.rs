@@ -10,12 +10,13 @@ mod event;
 
 pub use chain::{Broken, Head, Record};
 pub use event::{
-    AgentMessages, ArtifactWritten, ChatCleared, ChatOpened, ConversationCompacted,
-    ConversationOpened, Ending, Event, ExchangeEnded, Failure, InFlight, Limit, LimitNeared,
-    ModelReplied, NoteWithdrawn, NotesWritten, OnChange, QuestionAnswered, QuestionAsked,
-    ResumeContextEdited, RunEnded, RunLost, RunPurpose, RunStarted, SessionCreated, SessionForked,
+    AgentMessages, AgentStateChanged, ArtifactWritten, ChatCleared, ChatOpened,
+    ConversationCompacted, ConversationOpened, Ending, Event, ExchangeEnded, Failure, InFlight,
+    Limit, LimitNeared, ModelReplied, NoteWithdrawn, NotesWritten, OnChange, OnDrift, OnLimit,
+    QuestionAnswered, QuestionAsked, ResumeContextEdited, RunEnded, RunLost, RunOptions,
+    RunPurpose, RunRequested, RunStarted, RunWithdrawn, SessionCreated, SessionForked,
     SessionMoved, SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted,
-    StepUnknown, StopMode, StopRequested, Suspension, Text, ToolFinished, ToolStarted,
+    StepUnknown, StopMode, StopRequested, Suspension, Text, ToolFinished, ToolRefused, ToolStarted,
     TranscriptImported, WorkspaceStatusRecorded,
 };
 

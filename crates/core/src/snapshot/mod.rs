@@ -68,6 +68,15 @@ pub trait Snapshots: Archives + Transfer {
 
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>>;
 
+    /// The files, folders and links of a snapshot in their fixed order: at most `limit`, without
+    /// the first `skipped`.
+    fn files(
+        &self,
+        snapshot: Digest,
+        skipped: usize,
+        limit: usize,
+    ) -> Boxed<'_, Result<Vec<StoredFile>, Error>>;
+
     /// The commit of a folder, if it is a git repository and has a commit.
     fn head_commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>>;
 
@@ -249,6 +258,42 @@ pub struct Restored {
     pub disarmed: Vec<String>,
 }
 
+/// A file, folder or link of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredFile {
+    /// The path relative to the folder.
+    pub path: String,
+    pub kind: FileKind,
+    /// The permission bits.
+    pub mode: u32,
+    /// The length of a file in bytes; otherwise 0.
+    pub size: u64,
+    /// Where a link points to; the first name of a file with several.
+    pub target: Option<String>,
+}
+
+/// The type of a [`StoredFile`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    File,
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// Another name of a file.
+    HardLink,
+}
+
+impl FileKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Folder => "folder",
+            Self::Link => "link",
+            Self::HardLink => "hard_link",
+        }
+    }
+}
+
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -265,6 +310,17 @@ pub enum ChangeKind {
     Changed,
     /// Only the mode differs.
     Mode,
+}
+
+impl ChangeKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+            Self::Mode => "mode",
+        }
+    }
 }
 
 /// The disk usage of a snapshot.

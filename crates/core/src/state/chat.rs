@@ -66,6 +66,12 @@ impl Chat {
         Path::root("messages").join(number.to_string())
     }
 
+    /// Whether a path is that of a message.
+    pub fn is_message(path: &Path) -> bool {
+        let number = path.as_str().strip_prefix("messages/");
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+    }
+
     /// Counts a user message, unless it is a further attempt at the same message.
     pub(super) fn count_message(&mut self, event: &StepStarted, at: Timestamp) {
         if event.attempt > 1 || event.revision > 0 {
@@ -85,7 +91,17 @@ impl Chat {
         self.retain_native(open);
     }
 
-    pub(super) fn end_exchange(&mut self, event: &ExchangeEnded, open: Option<&OpenStep>) {
+    /// Ends an exchange. `open` is its message, if that has no result: an adopted answer has none.
+    pub(super) fn end_exchange(
+        &mut self,
+        event: &ExchangeEnded,
+        open: Option<&OpenStep>,
+        at: Timestamp,
+    ) {
+        if open.is_some() && matches!(event.ending, Ending::EndTurn | Ending::MaxTurns) {
+            self.answers += 1;
+            self.last_message_at = at;
+        }
         self.replies += event.replies;
         self.tool_calls += event.tool_calls;
         self.ending = Some(event.ending);
@@ -97,6 +113,13 @@ impl Chat {
         self.since = seq;
         self.native = None;
         self.earlier.clear();
+    }
+
+    /// The conversation of an earlier exchange that continues under `id`: the same, or a copy of the
+    /// newest.
+    pub(super) fn conversation(&self, id: &str) -> Option<&NativeConversation> {
+        let same = self.earlier.iter().find(|it| it.id == id);
+        same.or(self.native.as_ref())
     }
 
     /// Keeps the conversations of this exchange, so that the next exchange resumes the newest.
@@ -133,6 +156,7 @@ mod tests {
             out: "/".into(),
             force: false,
             commit: None,
+            pattern: None,
             at: Timestamp(0),
         });
         for (at, event) in (1..).zip(events) {
@@ -207,6 +231,7 @@ mod tests {
             output: Text::Inline("!".into()),
             usage: crate::usage::Usage::default(),
             elapsed_ms: 1,
+            context: None,
         }
         .into()
     }

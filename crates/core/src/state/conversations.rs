@@ -46,6 +46,9 @@ mod tests {
             context: None,
             strategies: strategies.to_vec(),
             spoke,
+            cost: None,
+            counted: crate::usage::Usage::default(),
+            reported_at: None,
             opened: Seq(0),
         }
     }

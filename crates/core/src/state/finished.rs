@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::agent_states::AgentStateHistory;
 use crate::digest::Digest;
 use crate::journal::{
     AgentMessages, ConversationCompacted, ConversationOpened, Event, JournalEvent, ModelReplied,
@@ -15,12 +16,15 @@ use crate::usage::Usage;
 pub struct FinishedSteps {
     steps: HashMap<Path, FinishedStep>,
     started: HashMap<Path, Started>,
+    agent_states: AgentStateHistory,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Started {
     /// The position of the event that started the step.
     asked: Seq,
+    /// The position of the event that first started this revision of it.
+    first: Seq,
     agent: String,
     input_digest: Digest,
     revision: u32,
@@ -35,6 +39,8 @@ struct Started {
 pub struct FinishedStep {
     /// The position of the event that started the step.
     pub started_seq: Seq,
+    /// The position of the event that first started this revision of it.
+    pub first_started: Seq,
     /// The position of the event that finished it.
     pub seq: Seq,
     pub revision: u32,
@@ -55,15 +61,17 @@ impl FinishedSteps {
     pub fn apply(&mut self, entry: &JournalEvent) {
         match &entry.event {
             Event::StepStarted(event) => {
+                let before = self.started.remove(&event.path);
+                let before = before.filter(|before| before.revision == event.revision);
+                let first = before.as_ref().map_or(entry.seq, |before| before.first);
                 // Another attempt with the same input continues the conversation.
-                let turns = self.started.remove(&event.path).filter(|started| {
-                    (started.revision, started.input_digest) == (event.revision, event.input_digest)
-                });
+                let turns = before.filter(|before| before.input_digest == event.input_digest);
                 let (turns, usage) = turns
                     .map(|started| (started.turns, started.usage))
                     .unwrap_or_default();
                 let started = Started {
                     asked: entry.seq,
+                    first,
                     agent: event.agent.clone(),
                     input_digest: event.input_digest,
                     revision: event.revision,
@@ -76,6 +84,7 @@ impl FinishedSteps {
                 if let Some(started) = self.started.remove(&event.path) {
                     let step = FinishedStep {
                         started_seq: started.asked,
+                        first_started: started.first,
                         seq: entry.seq,
                         revision: event.revision,
                         attempt: event.attempt,
@@ -102,9 +111,11 @@ impl FinishedSteps {
                 }
             }
             Event::StepDiscarded(event) => self.discard(&event.path),
+            Event::AgentStateChanged(event) => self.agent_states.add(event, entry.seq),
             Event::QuestionAnswered(event) => {
                 let step = FinishedStep {
                     started_seq: entry.seq,
+                    first_started: entry.seq,
                     seq: entry.seq,
                     revision: 0,
                     attempt: 1,
@@ -121,6 +132,18 @@ impl FinishedSteps {
     /// Forgets a finished step, whose result no longer counts.
     pub fn discard(&mut self, path: &Path) {
         self.steps.remove(path);
+        self.started.remove(path);
+    }
+
+    /// The position of the event that first started the current revision of a step.
+    pub fn first_started(&self, path: &Path) -> Option<Seq> {
+        let finished = self.steps.get(path).map(|step| step.first_started);
+        finished.or_else(|| Some(self.started.get(path)?.first))
+    }
+
+    /// Where the values of agents' state are in the journal.
+    pub fn agent_states(&self) -> &AgentStateHistory {
+        &self.agent_states
     }
 
     /// The step at `path`, if it is finished.

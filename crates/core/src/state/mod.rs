@@ -4,6 +4,8 @@
 //! not stored. [`FinishedSteps`] is a second fold, built when a run starts: it maps finished steps to the
 //! positions of their answers in the journal.
 
+mod agent_states;
+mod background;
 mod chat;
 mod conversations;
 mod finished;
@@ -17,20 +19,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::RefusalReason;
 use crate::cli_agent::CliAgentKind;
 use crate::digest::Digest;
 use crate::handoff::Handoff;
 use crate::id::{CheckpointId, Name, SessionId};
 use crate::journal::{
     ConversationCompacted, Event, Failure, Head, JournalEvent, Limit, ModelReplied, Run, Seq,
-    SessionMoved, StepFailed, Suspension, Text, WorkspaceStatusRecorded,
+    SessionMoved, StepFailed, Suspension, Text, ToolRefused, WorkspaceStatusRecorded,
 };
-use crate::session::{Kind, Status};
+use crate::session::{Kind, PatternKind, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
-use crate::usage::ContextUsage;
-use crate::usage::Usage;
+use crate::usage::{ContextUsage, Usage};
 
+pub use agent_states::{AgentStateHistory, AgentStates, StoredValue};
+pub use background::{Background, RunRequest};
 pub use chat::Chat;
 pub use conversations::{default_conversation, whole_conversations};
 pub use finished::{FinishedStep, FinishedSteps};
@@ -41,6 +45,9 @@ const RATE_LIMITED: &str = crate::agent::ErrorKind::RateLimited(None).as_str();
 
 /// How many finished steps [`State::newest_finished`] lists. Every commit copies the state, so the list is short.
 const NEWEST: usize = 30;
+
+/// How many different refusals [`State::refused_tools`] lists.
+const MAX_REFUSED: usize = 50;
 
 /// A session's state, folded from its journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,6 +110,8 @@ pub struct State {
     pub context_windows: BTreeMap<String, (CliAgentKind, u64)>,
     /// The folded notes. Shared, since every commit copies the state and notes are few.
     pub handoff: Arc<Handoff>,
+    /// What agents stored for their later steps. Shared for the same reason.
+    pub agent_states: Arc<AgentStates>,
     /// How many times the session was started or resumed.
     pub session_number: u64,
     /// When the newest run ended, or was found lost; absent during a run, and after a lost run that
@@ -110,11 +119,28 @@ pub struct State {
     pub ended_at: Option<Timestamp>,
     /// The context usage that an agent reported last.
     pub newest_context: Option<ContextUsage>,
+    /// The tools that agents were refused, in the order in which that happened first.
+    pub refused_tools: Vec<RefusedTool>,
     /// The event with the user's edited resume context, if a user edited it since a run ended.
     #[serde(rename = "brief")]
     pub resume_context: Option<Seq>,
     /// The chat's state, if the session is a chat.
     pub chat: Option<Box<Chat>>,
+    /// What workers know about the session, if one was ever asked to run it.
+    pub background: Option<Box<Background>>,
+}
+
+/// A tool that an agent was refused, and how often.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefusedTool {
+    pub agent: String,
+    /// The tool's name, as the agent calls it.
+    pub tool: String,
+    pub reason: RefusalReason,
+    /// The CLI agent that was refused it; `None` for an API model.
+    pub program: Option<CliAgentKind>,
+    pub count: u64,
 }
 
 /// A stop request that took effect.
@@ -187,6 +213,8 @@ pub struct Created {
     pub force: bool,
     /// The workspace's commit at the start, if there was one.
     pub commit: Option<String>,
+    /// The pattern of the spec in force, if the journal names it.
+    pub pattern: Option<PatternKind>,
     pub at: Timestamp,
 }
 
@@ -255,7 +283,7 @@ pub struct IllegalEvent {
 
 impl State {
     /// The version of the fold. A cached state of another version is discarded and folded again.
-    pub const VERSION: u16 = 13;
+    pub const VERSION: u16 = 15;
 
     /// The state before the first event.
     pub fn empty(session: SessionId) -> Self {
@@ -288,17 +316,30 @@ impl State {
             conversations: BTreeMap::new(),
             context_windows: BTreeMap::new(),
             handoff: Arc::default(),
+            agent_states: Arc::default(),
             session_number: 0,
             ended_at: None,
             newest_context: None,
+            refused_tools: Vec::new(),
             resume_context: None,
             chat: None,
+            background: None,
         }
+    }
+
+    /// The run that a worker is to start, if there is one.
+    pub fn request(&self) -> Option<&RunRequest> {
+        self.background.as_ref()?.request.as_ref()
     }
 
     /// The workspace's commit when the session started, if there was one.
     pub fn start_commit(&self) -> Option<&str> {
         self.created.as_ref()?.commit.as_deref()
+    }
+
+    /// The pattern of the spec in force, if the journal names it.
+    pub fn pattern(&self) -> Option<PatternKind> {
+        self.created.as_ref()?.pattern
     }
 
     /// Steps that were sent to an agent and have no answer.
@@ -372,6 +413,16 @@ impl State {
                 self.status, event.status
             )));
         }
+        if let Event::RunRequested(_) = &entry.event
+            && !self.status.may_become(Status::Pending)
+        {
+            return Err(illegal(format!("the session is {}", self.status)));
+        }
+        if let Event::RunWithdrawn(_) = &entry.event
+            && self.request().is_none()
+        {
+            return Err(illegal("no run was requested".into()));
+        }
         if let Event::QuestionAnswered(event) = &entry.event
             && !self.questions.contains_key(&event.path)
         {
@@ -385,8 +436,10 @@ impl State {
         {
             return Err(illegal("the session is not a chat".into()));
         }
-        // Only time within a run counts as active; time between runs does not.
-        if entry.run == self.run {
+        // Only time within a run counts as active; time between runs does not, nor the time of a
+        // conversation that the run only copies.
+        let copied = self.imported.as_ref().map(|imported| imported.run);
+        if entry.run == self.run && copied != Some(entry.run) {
             let since = entry.at.since(self.updated_at).as_millis();
             self.active_ms += u64::try_from(since).unwrap_or_default();
         }
@@ -397,6 +450,11 @@ impl State {
     }
 
     fn fold_event(&mut self, entry: &JournalEvent) {
+        if let Some(background) = &mut self.background
+            && is_progress(&entry.event)
+        {
+            background.progress();
+        }
         match &entry.event {
             Event::SessionCreated(event) => {
                 self.spec_seq = entry.seq;
@@ -410,6 +468,7 @@ impl State {
                     out: event.out.clone(),
                     force: event.force,
                     commit: event.commit.clone(),
+                    pattern: event.pattern,
                     at: entry.at,
                 });
             }
@@ -433,6 +492,9 @@ impl State {
             Event::SpecChanged(event) => {
                 self.spec_seq = entry.seq;
                 self.spec_digest = Some(event.spec_digest);
+                if let (Some(created), Some(pattern)) = (&mut self.created, event.pattern) {
+                    created.pattern = Some(pattern);
+                }
                 // The new spec may name other models.
                 self.context_windows.clear();
             }
@@ -443,6 +505,25 @@ impl State {
                 self.status = Status::Running;
                 self.error = None;
                 self.stopped = None;
+                if let Some(background) = &mut self.background {
+                    background.start();
+                }
+            }
+            Event::RunRequested(event) => {
+                self.set_run_between_runs(entry.run);
+                let known = self.background.as_deref();
+                let requested = Background::request(known, event, self.status, entry.at);
+                self.background = Some(Box::new(requested));
+                self.status = Status::Pending;
+            }
+            Event::RunWithdrawn(event) => {
+                self.set_run_between_runs(entry.run);
+                if let Some(background) = &mut self.background {
+                    self.status = background.withdraw(event).unwrap_or(self.status);
+                }
+                if event.error.is_some() {
+                    self.error.clone_from(&event.error);
+                }
             }
             Event::StepStarted(event) => {
                 let before = self.open_steps.remove(&event.path);
@@ -456,7 +537,7 @@ impl State {
                     }
                 });
                 let same = before.as_ref().filter(|before| before.agent == event.agent);
-                let weight = same.and_then(|before| before.last_call_tokens);
+                let model_context = same.and_then(|before| before.model_context);
                 let given = event.resume_context.as_ref().map(|_| entry.seq);
                 let given = given.or_else(|| before.as_ref()?.resume_context);
                 let waits = before.as_ref().map_or(0, |before| before.waits);
@@ -475,7 +556,7 @@ impl State {
                     native,
                     earlier,
                     handed_over_at: handed,
-                    last_call_tokens: weight,
+                    model_context,
                     resume_context: given,
                 };
                 self.open_steps.insert(event.path.clone(), open);
@@ -484,11 +565,15 @@ impl State {
                 }
             }
             Event::StepFinished(event) => {
-                let open = self.open_steps.remove(&event.path);
+                let mut open = self.open_steps.remove(&event.path);
+                if let Some(open) = &mut open {
+                    open.count(event.usage);
+                }
                 if let Some(chat) = &mut self.chat {
                     chat.count_answer(open.as_ref(), entry.at);
                 }
                 self.add_usage(open.as_ref(), event.usage);
+                self.newest_context = event.context.or(self.newest_context);
                 self.finish(&event.path);
                 if self.handoff.step_errors(&event.path).next().is_some() {
                     Arc::make_mut(&mut self.handoff)
@@ -496,6 +581,9 @@ impl State {
                 }
             }
             Event::StepFailed(event) => {
+                if let Some(open) = self.open_steps.get_mut(&event.path) {
+                    open.count(event.usage);
+                }
                 let open = self.set_standing(
                     &event.path,
                     AttemptStatus::Failed(event.error.clone()),
@@ -509,12 +597,12 @@ impl State {
             }
             Event::ModelReplied(ModelReplied { path, usage, .. })
             | Event::ConversationCompacted(ConversationCompacted { path, usage, .. }) => {
-                if let (Event::ModelReplied(_), Some(open)) =
+                if let (Event::ModelReplied(reply), Some(open)) =
                     (&entry.event, self.open_steps.get_mut(path))
                 {
-                    open.last_call_tokens = Some(usage.tokens());
-                    let (used, window) = (usage.tokens(), None);
-                    self.newest_context = Some(ContextUsage { used, window });
+                    let (used, window) = (usage.tokens(), reply.window);
+                    open.model_context = Some(ContextUsage { used, window });
+                    self.newest_context = open.model_context;
                 }
                 let open = self.mark_progress(path, *usage);
                 self.add_usage(open.as_ref(), *usage);
@@ -522,14 +610,23 @@ impl State {
             Event::ConversationOpened(event) => {
                 let name = event.native_id.clone();
                 self.conversations.insert(name, event.program);
+                let chat = self.chat.as_ref();
+                let in_chat = chat.and_then(|chat| chat.conversation(&event.native_id));
                 if let Some(open) = self.open_steps.get_mut(&event.path) {
-                    open.open_conversation(event, entry.seq);
+                    open.open_conversation(event, in_chat, entry.seq);
                 }
             }
             Event::AgentMessages(event) => {
-                let open = self.open_steps.get_mut(&event.path);
+                let mut open = self.open_steps.get_mut(&event.path);
+                if let Some(open) = &mut open {
+                    open.count(event.usage);
+                }
                 if let Some(native) = open.and_then(|open| open.native.as_mut()) {
                     native.spoke = true;
+                    if let Some(report) = event.report {
+                        native.cost = report.conversation_cost.or(native.cost);
+                        native.reported_at = Some(entry.seq);
+                    }
                 }
                 if let (Some(open), Some(context_usage)) =
                     (self.open_steps.get_mut(&event.path), event.context)
@@ -544,6 +641,7 @@ impl State {
                 let open = self.mark_progress(&event.path, event.usage);
                 self.add_usage(open.as_ref(), event.usage);
             }
+            Event::ToolRefused(event) => self.count_refusal(event),
             Event::TranscriptImported(event) => {
                 self.imported = Some(ImportedTranscript {
                     program: event.program,
@@ -623,6 +721,10 @@ impl State {
                 self.set_run_between_runs(entry.run);
                 Arc::make_mut(&mut self.handoff).withdraw(event);
             }
+            Event::AgentStateChanged(event) => {
+                self.set_run_between_runs(entry.run);
+                Arc::make_mut(&mut self.agent_states).apply(event, entry.seq, entry.at);
+            }
             Event::ArtifactWritten(event) => {
                 self.artifacts.insert(event.path.clone(), event.digest);
             }
@@ -641,7 +743,7 @@ impl State {
                 let asked = |path: &Path| path.as_str().starts_with(&below);
                 self.questions.retain(|path, _| !asked(path));
                 if let Some(chat) = &mut self.chat {
-                    chat.end_exchange(event, open.as_ref());
+                    chat.end_exchange(event, open.as_ref(), entry.at);
                 }
             }
             Event::ChatCleared(_) => {
@@ -685,6 +787,53 @@ impl State {
         if let Some(open) = open {
             *self.usage_by_agent.entry(open.agent.clone()).or_default() += usage;
         }
+    }
+
+    /// Counts a refused tool, unless too many different ones were refused.
+    fn count_refusal(&mut self, event: &ToolRefused) {
+        let Some(open) = self.open_steps.get(&event.path) else {
+            return;
+        };
+        let refused = RefusedTool {
+            agent: open.agent.clone(),
+            tool: event.tool.clone(),
+            reason: event.reason,
+            program: event.program,
+            count: 1,
+        };
+        let same = |known: &&mut RefusedTool| {
+            RefusedTool {
+                count: 1,
+                ..(**known).clone()
+            } == refused
+        };
+        if let Some(known) = self.refused_tools.iter_mut().find(same) {
+            known.count += 1;
+        } else if self.refused_tools.len() < MAX_REFUSED {
+            self.refused_tools.push(refused);
+        }
+    }
+
+    /// An estimate of the tokens of those agents that reported only money; `None` if there are none.
+    pub fn estimated_tokens(&self) -> Option<u64> {
+        let agents = self.usage_by_agent.values();
+        agents
+            .filter_map(Usage::estimated_tokens)
+            .reduce(u64::saturating_add)
+    }
+
+    /// An estimate of the context usage of the fullest of those agents, if no agent reported its
+    /// context usage.
+    pub fn estimated_context(&self) -> Option<ContextUsage> {
+        if self.newest_context.is_some() {
+            return None;
+        }
+        let agents = self.usage_by_agent.iter();
+        let contexts = agents.filter_map(|(agent, usage)| {
+            let window = self.context_windows.get(agent).map(|(_, window)| *window);
+            ContextUsage::estimated_from(usage, window)
+        });
+        contexts.max_by_key(|context| context.used)
     }
 
     /// Records until when a failed step must not be retried.
@@ -732,13 +881,27 @@ impl State {
     }
 }
 
+/// Whether an agent or a user answered.
+fn is_progress(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::StepFinished(_)
+            | Event::ModelReplied(_)
+            | Event::AgentMessages(_)
+            | Event::QuestionAnswered(_)
+    )
+}
+
 /// Whether an event may be written outside of a run, while no process runs the session.
 fn is_allowed_between_runs(event: &Event) -> bool {
     matches!(
         event,
         Event::NotesWritten(_)
             | Event::NoteWithdrawn(_)
+            | Event::AgentStateChanged(_)
             | Event::ResumeContextEdited(_)
             | Event::RunLost(_)
+            | Event::RunRequested(_)
+            | Event::RunWithdrawn(_)
     )
 }

@@ -6,7 +6,7 @@ use crate::cli_agent::CliAgentKind;
 use crate::journal::{ConversationOpened, Failure, Seq, Suspension};
 use crate::resume::Strategy;
 use crate::time::Timestamp;
-use crate::usage::ContextUsage;
+use crate::usage::{ContextUsage, Cost, Usage};
 
 /// A step that was started and is not finished.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,9 +34,8 @@ pub struct OpenStep {
     /// The event since which another agent has the step than the one that started it.
     #[serde(rename = "handed")]
     pub handed_over_at: Option<Seq>,
-    /// How many tokens the newest API model call took, if an API model has the step.
-    #[serde(rename = "weight")]
-    pub last_call_tokens: Option<u64>,
+    /// The context usage of the newest call, if an API model has the step.
+    pub model_context: Option<ContextUsage>,
     /// The start of this step with the resume context, if its agent got one.
     pub resume_context: Option<Seq>,
 }
@@ -58,12 +57,31 @@ pub(super) fn set_newest(
 }
 
 impl OpenStep {
-    /// Records that a CLI agent opened a conversation: a new one, or one that it had before.
-    pub(super) fn open_conversation(&mut self, event: &ConversationOpened, at: Seq) {
+    /// Records that a CLI agent opened a conversation: a new one, or one that it had before. `in_chat`
+    /// is the one that it continues, if that is of an earlier exchange of a chat.
+    pub(super) fn open_conversation(
+        &mut self,
+        event: &ConversationOpened,
+        in_chat: Option<&NativeConversation>,
+        at: Seq,
+    ) {
         let mut known = self.native.iter().chain(&self.earlier);
         let same = known.find(|it| it.id == event.native_id).cloned();
+        // A conversation that is new costs nothing yet. A copy continues the count of its original.
+        let cost = match (&same, event.strategy) {
+            (None, None | Some(Strategy::Summarized | Strategy::Handoff)) => Some(Cost::default()),
+            (None, Some(_)) => self.native.as_ref().or(in_chat).and_then(|it| it.cost),
+            (Some(same), _) => same.cost,
+        };
+        let reported_at = same.as_ref().or(in_chat).and_then(|it| it.reported_at);
+        let is_new = matches!(
+            event.strategy,
+            None | Some(Strategy::Summarized | Strategy::Handoff)
+        );
+        let original = self.native.as_ref().or(in_chat).filter(|_| !is_new);
+        let counted = same.as_ref().or(original).map(|it| it.counted);
         let (context, mut strategies, spoke) = same
-            .map(|native| (native.context, native.strategies, native.spoke))
+            .map(|it| (it.context, it.strategies, it.spoke))
             .unwrap_or_default();
         strategies.extend(event.strategy);
         let opened = NativeConversation {
@@ -74,9 +92,21 @@ impl OpenStep {
             context,
             strategies,
             spoke,
+            cost,
+            counted: counted.unwrap_or_default(),
+            reported_at,
             opened: at,
         };
         set_newest(&mut self.native, &mut self.earlier, opened);
+    }
+
+    /// Counts what the step's newest conversation used.
+    pub(super) fn count(&mut self, usage: Usage) {
+        if self.current_cli_agent().is_some()
+            && let Some(native) = &mut self.native
+        {
+            native.counted += usage;
+        }
     }
 
     /// The CLI agent that has the step now; `None` if the current agent is not a CLI agent.
@@ -90,12 +120,9 @@ impl OpenStep {
 
     /// The context usage of the agent that has the step, as far as it was reported.
     pub fn context_usage(&self) -> Option<ContextUsage> {
-        let model = self
-            .last_call_tokens
-            .map(|used| ContextUsage { used, window: None });
         match self.current_cli_agent() {
             Some(_) => self.native.as_ref()?.context,
-            None => model,
+            None => self.model_context,
         }
     }
 
@@ -113,7 +140,7 @@ impl OpenStep {
             native: None,
             earlier: Vec::new(),
             handed_over_at: None,
-            last_call_tokens: None,
+            model_context: None,
             resume_context: None,
         }
     }
@@ -145,11 +172,22 @@ pub struct NativeConversation {
     pub strategies: Vec<Strategy>,
     /// Whether the agent has said anything in it.
     pub spoke: bool,
+    /// What it has cost, as its agent reported it last; `None` if that is unknown.
+    pub cost: Option<Cost>,
+    /// The usage of the conversation that the journal has.
+    pub counted: Usage,
+    /// The event of the agent's newest report. The usage of what was said since is not final.
+    pub reported_at: Option<Seq>,
     /// The event that last started or resumed it.
     pub opened: Seq,
 }
 
 impl NativeConversation {
+    /// Whether its newest run did not end with a report.
+    pub fn is_interrupted(&self) -> bool {
+        self.reported_at.is_none_or(|at| at < self.opened)
+    }
+
     /// Whether it was started with a resume context instead of what was said before.
     pub fn is_from_summary(&self) -> bool {
         self.strategies.first() == Some(&Strategy::Summarized)

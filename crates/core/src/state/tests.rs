@@ -41,6 +41,7 @@ fn started_session() -> Vec<(u64, i64, Event)> {
         out: "/a/out".into(),
         force: false,
         commit: None,
+        pattern: None,
     };
     let started = StepStarted {
         path: Path::new("steps/0").unwrap(),

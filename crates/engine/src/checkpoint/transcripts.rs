@@ -1,16 +1,57 @@
 //! Stores the transcripts of a session's CLI agents with its checkpoints.
 
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use segno_core::agent;
 use segno_core::checkpoint::attachments::{self, Piece};
-use segno_core::cli_agent::{CliAgentKind, TranscriptCopy};
+use segno_core::cli_agent::{CliAgent, CliAgentKind, TranscriptCopy};
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Kind};
-use segno_core::id::SessionId;
+use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::Seq;
 use segno_core::state::{NativeConversation, State};
 
 use super::Error;
 use crate::env::Env;
 use crate::history;
+
+/// Where a copy of a transcript comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopySource {
+    /// A folder in which the CLI agent kept its transcripts before.
+    Folder(PathBuf),
+    Checkpoint(CheckpointId),
+    /// The copy that was stored when the session was imported.
+    Import,
+    /// The copy that was stored when the session was forked.
+    Fork,
+}
+
+impl fmt::Display for CopySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => write!(f, "{}", folder.display()),
+            Self::Checkpoint(id) => write!(f, "checkpoint {id}"),
+            Self::Import => f.write_str("the import of the session"),
+            Self::Fork => f.write_str("the fork of the session"),
+        }
+    }
+}
+
+/// The transcript of a conversation that is not where the CLI agent keeps its transcripts now, but where
+/// it kept them when the conversation was opened: since then the user has changed `HOME` or the agent's
+/// own variable, or renamed a folder.
+pub async fn copy_from_elsewhere(
+    cli_agent: &dyn CliAgent,
+    native: &NativeConversation,
+) -> Result<Option<(PathBuf, TranscriptCopy)>, agent::Error> {
+    let earlier = native.home.as_deref().map(Path::new);
+    match (earlier, cli_agent.transcript_files()) {
+        (Some(earlier), Some(files)) => files.copy_from_elsewhere(earlier, &native.id).await,
+        _ => Ok(None),
+    }
+}
 
 /// Stores the transcripts of open conversations: the vendor's own transcript, or the newest copy if
 /// that is gone. A transcript that cannot be read does not fail the checkpoint, because the
@@ -34,7 +75,13 @@ pub(super) async fn put_transcripts(
         };
         let kept = match records.copy(&native.id).await {
             Ok(kept) if !kept.transcript.is_empty() => Some(kept),
-            _ => newest_transcript(env, session, native).await?,
+            _ => match copy_from_elsewhere(&*cli_agent, native).await {
+                Ok(Some((_, kept))) if !kept.transcript.is_empty() => Some(kept),
+                _ => {
+                    let newest = newest_transcript(env, session, native).await?;
+                    newest.map(|(_, kept)| kept)
+                }
+            },
         };
         if let Some(kept) = kept {
             all.extend(to_attachments(native.program, &native.id, kept));
@@ -64,7 +111,7 @@ pub async fn newest_transcript(
     env: &Env,
     session: SessionId,
     native: &NativeConversation,
-) -> Result<Option<TranscriptCopy>, Error> {
+) -> Result<Option<(CopySource, TranscriptCopy)>, Error> {
     let state = history::load_state(env, session).await?;
     let forked = state.forked.and_then(|forked| forked.attachments);
     let adopted = state.imported;
@@ -83,14 +130,19 @@ pub async fn newest_transcript(
             continue;
         };
         if manifest.pruned.is_none() && manifest.journal.seq >= since {
-            copies.extend(manifest.attachments);
+            let source = CopySource::Checkpoint(checkpoint);
+            copies.extend(
+                manifest
+                    .attachments
+                    .map(|attachments| (source, attachments)),
+            );
         }
     }
-    copies.extend(adopted.map(|adopted| adopted.attachments));
-    copies.extend(forked);
-    for attachments in copies {
+    copies.extend(adopted.map(|adopted| (CopySource::Import, adopted.attachments)));
+    copies.extend(forked.map(|attachments| (CopySource::Fork, attachments)));
+    for (source, attachments) in copies {
         if let Some(kept) = read_transcript(env, attachments, native).await? {
-            return Ok(Some(kept));
+            return Ok(Some((source, kept)));
         }
     }
     Ok(None)

@@ -135,6 +135,8 @@ async fn call_reader(
         input,
         workspace: &id.workspace,
         window: None,
+        conversation_cost: None,
+        pass_env: &runner.policy.pass_env,
         access: AccessMode::InputOnly,
     };
     match &reader.driver {

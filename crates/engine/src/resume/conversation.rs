@@ -1,6 +1,5 @@
 //! Reads what was said in a step so far, whichever agent said it.
 
-use segno_core::cli_agent::TranscriptState;
 use segno_core::conversation::analysis::{Analysis, Unanswered};
 use segno_core::conversation::{ConversationItem, ItemContent, Origin, Part};
 use segno_core::id::SessionId;
@@ -17,9 +16,6 @@ use crate::{history, journal};
 
 /// How many bytes of conversation are read for a prompt.
 const MAX_BYTES: usize = 8 << 20;
-
-/// How many of the newest entries are compared with a transcript that is short.
-const MIN_COMPARED: usize = 64;
 
 /// The conversation of a chat before a message.
 #[derive(Default)]
@@ -160,62 +156,8 @@ pub(crate) fn user_entry(text: &str) -> ConversationItem {
     })
 }
 
-/// The entries that are not in the program's transcript: those of other conversations, from `left` on;
-/// and those that did not reach it, because programs report what they do before they write it.
-pub(crate) fn missing_entries(
-    entries: &[ConversationItem],
-    own: usize,
-    left: Option<usize>,
-    record: Option<&TranscriptState>,
-) -> Vec<ConversationItem> {
-    let (reported, others) = entries.split_at(left.unwrap_or(entries.len()));
-    let mut missing = unwritten_entries(reported, own.min(reported.len()), record);
-    missing.extend_from_slice(others);
-    missing
-}
-
-fn unwritten_entries(
-    entries: &[ConversationItem],
-    own: usize,
-    record: Option<&TranscriptState>,
-) -> Vec<ConversationItem> {
-    let Some(named) = record.and_then(|record| record.known_ids.as_ref()) else {
-        return Vec::new();
-    };
-    // A result has the id of its call, so the number of occurrences counts.
-    let count = |name: &str| named.iter().filter(|known| *known == name).count();
-    // A transcript in which no reported id occurs uses other ids; it says nothing about what is
-    // missing.
-    let mut reported = entries[own..].iter().flat_map(|entry| entry.content.ids());
-    if !named.is_empty() && !reported.any(|name| count(name) > 0) {
-        return Vec::new();
-    }
-    let newest = entries[own..]
-        .iter()
-        .rev()
-        .take(named.len().max(MIN_COMPARED));
-    let (mut missing, mut followed) = (Vec::new(), false);
-    for entry in newest {
-        let least = if matches!(entry.content, ItemContent::Result(_)) {
-            2
-        } else {
-            1
-        };
-        // Text without an id is as lost as the call that follows it.
-        if entry.content.ids().next().is_some() {
-            followed = entry.content.ids().any(|name| count(name) < least);
-        }
-        if followed {
-            missing.push(entry.clone());
-        }
-    }
-    missing.reverse();
-    missing
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
-    use segno_core::cli_agent::Health;
     use segno_core::conversation::{Answer, AssistantPart, Outcome};
     use segno_core::tool::ToolCall;
     use serde_json::Value;
@@ -249,44 +191,5 @@ pub(crate) mod tests {
             parts: Vec::new(),
             outcome: Outcome::Succeeded,
         }))
-    }
-
-    #[test]
-    fn missing_entries_include_text_before_lost_calls() {
-        let said = [
-            text("one"),
-            call("a"),
-            result("a"),
-            text("two"),
-            call("b"),
-            result("b"),
-            text("three"),
-        ];
-        for (named, from) in [
-            (Some(vec!["a", "a", "b", "b"]), said.len()..said.len()),
-            (Some(vec!["a", "a", "b"]), 5..6),
-            (Some(vec!["a", "a"]), 3..6),
-            (Some(vec!["a"]), 2..6),
-            (Some(vec![]), 0..6),
-            // Foreign ids, and no ids.
-            (Some(vec!["x", "y"]), 0..0),
-            (None, 0..0),
-        ] {
-            let record = TranscriptState {
-                bytes: 0,
-                health: Health::Intact,
-                unanswered: None,
-                known_ids: named
-                    .clone()
-                    .map(|names| names.iter().map(ToString::to_string).collect()),
-            };
-            let missing = missing_entries(&said, 0, None, Some(&record));
-            assert_eq!(missing, said[from.clone()], "{named:?}");
-            // What another conversation added is missing, too.
-            let both = [&said[..], &[text("four")]].concat();
-            let missing = missing_entries(&both, 0, Some(said.len()), Some(&record));
-            let expected = [&said[from], &[text("four")]].concat();
-            assert_eq!(missing, expected, "{named:?}");
-        }
     }
 }

@@ -5,18 +5,6 @@ use segno_core::journal::{Event, WorkspaceStatusRecorded};
 use segno_core::snapshot::WorkspaceStatus;
 use segno_core::state::State;
 
-/// What to do if the workspace differs from what the session left.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnDrift {
-    /// Report it and continue.
-    #[default]
-    Warn,
-    /// Refuse to resume.
-    Refuse,
-    /// Continue without checking.
-    Accept,
-}
-
 /// The workspace status in its journaled form; `None` without a git repository.
 fn to_recorded(status: &WorkspaceStatus) -> Option<WorkspaceStatusRecorded> {
     let repository = status.repository.as_ref()?;

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use segno_core::agent;
 use segno_core::cli_agent::{CliAgent, Examination, Health, TranscriptCopy, TranscriptState};
-use segno_core::conversation::analysis::Unanswered;
 use segno_core::id::SessionId;
 use segno_core::resume::{Evidence, Plan, Strategy, choose_strategy};
 use segno_core::state::{NativeConversation, default_conversation, whole_conversations};
 use segno_core::usage::ContextLimits;
 
 use super::strategies_above;
-use crate::checkpoint::{Error, transcripts};
+use crate::checkpoint::Error;
+use crate::checkpoint::transcripts::{self, CopySource};
 use crate::env::Env;
 
 /// What is left of a conversation.
@@ -25,6 +25,8 @@ pub struct FoundConversation {
     pub evidence: Evidence,
     /// A stored copy of the program's transcript, if the program itself has none.
     pub(crate) copy: Option<TranscriptCopy>,
+    /// Where the copy comes from, if not from the program's own folder.
+    pub copied_from: Option<CopySource>,
     /// What is in the transcript to resume from: the program's own, or the copy.
     pub(crate) record: Option<TranscriptState>,
     /// The workspace of the conversation, if the step continues in another one.
@@ -84,24 +86,6 @@ impl FoundConversation {
         let record = self.record.as_ref().map(|record| record.bytes);
         copy.or(record).unwrap_or_default()
     }
-
-    /// The calls with unknown outcome, from the program's transcript and from the events it
-    /// reported: each may have what the other lacks.
-    pub(crate) fn unanswered(&self, reported: Vec<Unanswered>) -> Vec<Unanswered> {
-        let Some((record, recorded)) = self.record.as_ref().and_then(|record| {
-            let recorded = record.unanswered.as_ref()?;
-            Some((record, recorded))
-        }) else {
-            return reported;
-        };
-        let mut all = recorded.clone();
-        // If the transcript uses other ids, the same call would be listed twice.
-        if let Some(named) = &record.known_ids {
-            let is_in_transcript = |call: &Unanswered| named.contains(&call.id);
-            all.extend(reported.into_iter().filter(|call| !is_in_transcript(call)));
-        }
-        all
-    }
 }
 
 /// The conversations that CLI agents have had for a step, and how to look at them.
@@ -155,8 +139,8 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Takes a copy of an intact transcript that the agent refused, to be restored under a new id: an
-    /// agent may look for a conversation where its folder was before.
+    /// Takes a copy of a transcript that the agent refused or would refuse, to be restored under a new
+    /// id: an agent may look for a conversation where its folder was before.
     async fn copy_refused(&self, found: &mut FoundConversation) {
         if let (Some(native), Some(files)) = (&found.native, self.cli_agent.transcript_files()) {
             let copy = files.copy(&native.id).await.ok();
@@ -195,32 +179,29 @@ impl Search<'_> {
                 found.unexamined = Some(error);
             }
         }
+        let earlier = native.home.as_deref().map(Path::new);
+        let is_moved = earlier.is_some_and(|earlier| self.cli_agent.home() != Some(earlier));
+        let is_usable = matches!(
+            found.evidence.transcript,
+            Some(Health::Intact | Health::Damaged(_))
+        );
+        if is_moved && is_usable && !self.cli_agent.finds_moved_transcripts() {
+            self.copy_refused(&mut found).await;
+        }
         if matches!(found.evidence.transcript, None | Some(Health::Empty)) {
-            let copy = match self.copy_from_earlier_home(native).await {
+            let copy = match transcripts::copy_from_elsewhere(self.cli_agent, native).await {
                 Ok(None) => transcripts::newest_transcript(self.env, self.session, native).await?,
-                Ok(copy) => copy,
+                Ok(copy) => copy.map(|(folder, copy)| (CopySource::Folder(folder), copy)),
                 Err(error) => {
                     found.unexamined = Some(error);
                     None
                 }
             };
+            let (source, copy) = copy.unzip();
             found.use_copy(self.cli_agent, copy).await;
+            found.copied_from = source.filter(|_| found.copy.is_some());
         }
         Ok(found)
-    }
-
-    /// The transcript in the folder in which the agent kept it when the conversation was opened, if that
-    /// was another one: since then the user has changed `HOME` or the agent's own variable.
-    async fn copy_from_earlier_home(
-        &self,
-        native: &NativeConversation,
-    ) -> Result<Option<TranscriptCopy>, agent::Error> {
-        let earlier = native.home.as_deref().map(Path::new);
-        let earlier = earlier.filter(|earlier| self.cli_agent.home() != Some(*earlier));
-        match (earlier, self.cli_agent.transcript_files()) {
-            (Some(earlier), Some(files)) => files.copy_from(earlier, &native.id).await,
-            _ => Ok(None),
-        }
     }
 }
 

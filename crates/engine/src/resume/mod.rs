@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `conversation` | reads what was said in the step so far, from the journal |
 //! | `evidence` | finds what is left of the agent's own conversation |
+//! | `missing` | finds what the agent's transcript lacks of what the journal has |
 //! | [`segno_core::resume`] | chooses the first resume strategy whose conditions hold |
 //! | `strategy/` | opens the conversation, one file per strategy |
 //! | `context/` | everything that the agent is told |
@@ -16,6 +17,7 @@ pub mod context;
 pub mod conversation;
 pub mod drift;
 pub mod evidence;
+pub(crate) mod missing;
 pub(crate) mod strategy;
 
 use std::sync::Arc;

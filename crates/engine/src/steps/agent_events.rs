@@ -7,15 +7,16 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use segno_core::agent::{Event as AgentEvent, Listener};
+use segno_core::agent::{Event as AgentEvent, Listener, RefusalReason};
 use segno_core::conversation::{AssistantPart, ConversationItem, ItemContent, Thread};
-use segno_core::journal::{AgentMessages, ConversationOpened};
+use segno_core::journal::{AgentMessages, ConversationOpened, ToolRefused};
 use segno_core::ports::Boxed;
 use segno_core::step::Path;
-use segno_core::usage::{ContextLimits, ContextUsage, Price, Usage};
+use segno_core::usage::{ContextLimits, ContextUsage, Price, RunReport, Usage};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::interrupted_usage::{CountedMessages, count_message};
 use super::step::{Step, priced};
 use super::{Runner, event_queue};
 use crate::env::Env;
@@ -38,6 +39,8 @@ struct Recent {
     bytes: usize,
     /// Why the newest conversation was interrupted, if that happened in this run.
     cause: Option<Cause>,
+    /// The messages since the agent's newest report, with the usage that was counted.
+    unreported: CountedMessages,
 }
 
 impl RecentConversation {
@@ -63,8 +66,21 @@ impl RecentConversation {
             .collect()
     }
 
+    /// The messages since the agent's newest report in this run, with the usage that was counted.
+    pub(super) fn unreported(&self) -> CountedMessages {
+        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.unreported.clone()
+    }
+
+    /// Records that the usage of all messages so far is final.
+    pub(super) fn set_reported(&self) {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.unreported.clear();
+    }
+
     fn add(&self, bytes: usize, entry: ConversationItem) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count_message(&mut newest.unreported, &entry);
         newest.entries.push_back((bytes, entry));
         newest.bytes += bytes;
         while newest.bytes > MAX_RECENT_BYTES
@@ -81,6 +97,8 @@ enum Report {
     Said(ConversationItem),
     Usage(Usage),
     Context(ContextUsage),
+    Run(RunReport),
+    Refused(String, RefusalReason),
 }
 
 /// Receives the events of a program and queues those that belong into the journal.
@@ -90,7 +108,7 @@ pub(super) struct AgentListener {
     path: Path,
     context_watch: Mutex<ContextWatch>,
     context_limits: ContextLimits,
-    /// Notified when the context is nearly full and no tool call is open.
+    /// Notified when the context is nearly full while the program waits for its model.
     full: Notify,
     /// How often the model may reply.
     max_turns: Option<u32>,
@@ -105,6 +123,9 @@ struct ContextWatch {
     warned: bool,
     /// Calls of the main thread that have no result.
     open: BTreeSet<String>,
+    /// Whether the newest entry is the result of the last open call: the program is about to call
+    /// its model again.
+    awaits_model: bool,
     /// How often the model replied.
     tally: Tally,
     /// The last text that the agent addressed to the user, before the limit of replies.
@@ -150,6 +171,10 @@ impl AgentListener {
                 self.path, watch.percent
             ));
         }
+        // A program may report what an answer used after it has run the answer's tool calls.
+        if watch.awaits_model && watch.percent >= self.context_limits.full {
+            self.full.notify_one();
+        }
     }
 
     /// Tracks which calls are open. The program can be stopped when the last open call has its
@@ -164,10 +189,14 @@ impl AgentListener {
             text.clone_into(&mut watch.last_text);
         }
         match &entry.content {
-            ItemContent::Assistant { parts, .. } => watch.open.extend(calls(parts)),
+            ItemContent::Assistant { parts, .. } => {
+                watch.open.extend(calls(parts));
+                watch.awaits_model = false;
+            }
             ItemContent::Result(answer) => {
                 let was_open = watch.open.remove(&answer.id);
                 let idle = was_open && watch.open.is_empty();
+                watch.awaits_model |= idle;
                 if idle && watch.percent >= self.context_limits.full {
                     self.full.notify_one();
                 }
@@ -222,6 +251,10 @@ impl Listener for AgentListener {
             AgentEvent::Item(entry) => Report::Said(entry.clone()),
             AgentEvent::Usage(usage) => Report::Usage(usage),
             AgentEvent::Context(usage) => Report::Context(usage),
+            AgentEvent::Report(report) => Report::Run(report),
+            AgentEvent::Refused(refusal) => {
+                Report::Refused(refusal.tool.to_owned(), refusal.reason)
+            }
         };
         self.queue.push(report);
     }
@@ -289,7 +322,8 @@ struct EventWriter {
 impl EventWriter {
     async fn run(mut self, mut reports: event_queue::Receiver<Report>) -> Written {
         while let Some(received) = reports.take_all().await {
-            let (mut entries, mut context) = (Vec::new(), None);
+            let (mut entries, mut context, mut run) = (Vec::new(), None, None::<RunReport>);
+            let mut refusals = Vec::new();
             for report in received {
                 match report {
                     Report::Named(id) if id == self.open.native_id => {}
@@ -300,16 +334,36 @@ impl EventWriter {
                     Report::Said(entry) => entries.push(entry),
                     Report::Usage(usage) => self.written.reported = priced(self.price, usage),
                     Report::Context(usage) => context = Some(usage),
+                    Report::Run(report) => {
+                        run = Some(run.unwrap_or_default().followed_by(report));
+                    }
+                    Report::Refused(tool, reason) => refusals.push((tool, reason)),
                 }
             }
-            if !entries.is_empty() || context.is_some() {
-                self.write(entries, context).await;
+            if !entries.is_empty() || context.is_some() || run.is_some() {
+                self.write(entries, context, run).await;
+            }
+            for (tool, reason) in refusals {
+                let refused = ToolRefused {
+                    path: self.open.path.clone(),
+                    revision: self.open.revision,
+                    attempt: self.open.attempt,
+                    tool: self.env.redactor.redact(&tool).into_owned(),
+                    reason,
+                    program: Some(self.open.program),
+                };
+                self.journal.enqueue(refused).await;
             }
         }
         self.written
     }
 
-    async fn write(&mut self, entries: Vec<ConversationItem>, context: Option<ContextUsage>) {
+    async fn write(
+        &mut self,
+        entries: Vec<ConversationItem>,
+        context: Option<ContextUsage>,
+        report: Option<RunReport>,
+    ) {
         // If the blob store refuses the write, the journal refuses too, and reports the error.
         let Ok(kept) = journal::store_conversation(&self.env, &entries).await else {
             return;
@@ -326,12 +380,16 @@ impl EventWriter {
             items: kept.text,
             usage,
             context,
+            report,
         };
         let mut events = vec![said.into()];
         events.extend(self.step_notes.extract(&self.env, &kept.clean));
         self.journal.enqueue_all(events).await;
         for entry in entries {
             self.recent.add(each, entry);
+        }
+        if report.is_some() {
+            self.recent.set_reported();
         }
     }
 }
@@ -381,6 +439,26 @@ mod tests {
         listener.on_event(used(92));
         listener.on_event(AgentEvent::Item(&result("c")));
         assert_eq!(listener.wait_context_full().now_or_never(), Some(92));
+    }
+
+    #[test]
+    fn usage_after_a_tool_result_signals_a_full_context() {
+        let listener = listener();
+        listener.on_event(AgentEvent::Item(&call("a")));
+        listener.on_event(AgentEvent::Item(&result("a")));
+        assert_eq!(listener.wait_context_full().now_or_never(), None);
+        listener.on_event(used(93));
+        assert_eq!(listener.wait_context_full().now_or_never(), Some(93));
+    }
+
+    #[test]
+    fn usage_of_a_final_answer_signals_nothing() {
+        let listener = listener();
+        listener.on_event(AgentEvent::Item(&call("a")));
+        listener.on_event(AgentEvent::Item(&result("a")));
+        listener.on_event(AgentEvent::Item(&text("Done.")));
+        listener.on_event(used(93));
+        assert_eq!(listener.wait_context_full().now_or_never(), None);
     }
 
     #[test]

@@ -251,6 +251,7 @@ async fn toolsets(
             workspace,
         };
         let mut toolset = Toolset::default();
+        toolset.add_state_tools(&names);
         for tools in env.drivers.tools(order)? {
             toolset.add(None, &tools, |_| true);
         }

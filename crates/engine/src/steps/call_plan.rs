@@ -1,6 +1,7 @@
 //! Plans how a CLI agent is called: with a new conversation, or by the first resume strategy whose
 //! conditions hold.
 
+use std::path::Path;
 use std::time::Duration;
 
 use segno_core::cli_agent::{self, CliAgent, Examination, Holder};
@@ -8,7 +9,7 @@ use segno_core::conversation::ConversationItem;
 use segno_core::journal::Seq;
 use segno_core::resume::{Plan, Strategy};
 use segno_core::state::{AttemptStatus, NativeConversation, OpenStep, State};
-use segno_core::usage::ContextLimits;
+use segno_core::usage::{ContextLimits, Cost};
 
 use super::Runner;
 use super::agent_events::RecentConversation;
@@ -18,8 +19,9 @@ use super::step::Step;
 use crate::error::{ConversationOpen, Error};
 use crate::resume::context::message::{self, Cause, WorkspaceFacts};
 use crate::resume::context::{self, Fence, chat, fresh_start};
-use crate::resume::conversation::{PriorConversation, missing_entries, user_entry};
+use crate::resume::conversation::{PriorConversation, user_entry};
 use crate::resume::evidence::{FoundConversation, Search};
+use crate::resume::missing::{Missing, Reported, find_missing};
 use crate::resume::strategy::{self, NEEDS_TRANSCRIPT, Source};
 
 /// How long an agent that was stopped may take to end, and how often that is checked.
@@ -34,6 +36,8 @@ pub(super) struct CallPlan {
     pub(super) strategy: Option<Strategy>,
     /// Whether the program has a transcript of that conversation.
     pub(super) has_transcript: bool,
+    /// What the conversation has cost; `None` if that is unknown.
+    pub(super) cost: Option<Cost>,
     /// What the agent is asked instead of the step's input.
     pub(super) prompt: Option<String>,
     /// Whether the step's resume context belongs into the system prompt. It does not if the
@@ -47,9 +51,19 @@ impl CallPlan {
             id,
             strategy: None,
             has_transcript: false,
+            cost: Some(Cost::default()),
             prompt: None,
             has_context: true,
         }
+    }
+}
+
+/// What the conversation that a strategy leads to has cost. A copy continues the count of its
+/// original.
+fn cost_so_far(strategy: Strategy, native: Option<&NativeConversation>) -> Option<Cost> {
+    match strategy {
+        Strategy::Native | Strategy::Repaired | Strategy::Restored => native?.cost,
+        Strategy::Summarized | Strategy::Handoff => Some(Cost::default()),
     }
 }
 
@@ -80,6 +94,9 @@ impl Runner {
         let found = self
             .find_conversation(cli_agent, &conversations, excluded, resumes)
             .await?;
+        let attempt = open.as_ref().map_or(1, |open| open.attempt);
+        self.complete_usage(step, revision, attempt, recent, &found)
+            .await?;
         let native = found.native.clone();
         let prior = self
             .prior_conversation(step, revision, recent.newest(), native.as_ref(), None)
@@ -101,6 +118,7 @@ impl Runner {
             workspace: &self.id.workspace,
             native: native.as_ref(),
             copy: found.copy.as_ref(),
+            copied_from: found.copied_from.as_ref(),
             refused: found.evidence.refused,
             entries: &said,
             may_write_transcript: !excluded.contains(&Strategy::Handoff),
@@ -112,7 +130,17 @@ impl Runner {
             .interruption()
             .or_else(|| is_copied(&state, before).then_some(Cause::Copied))
             .unwrap_or_else(|| cause(&plan, open.as_ref(), before, self.policy.context_limits));
-        let unanswered = found.unanswered(prior.unanswered.clone());
+        let reported = Reported {
+            entries: &prior.entries,
+            own: prior.own,
+            left: prior.left,
+            unanswered: &prior.unanswered,
+        };
+        let files = cli_agent.transcript_files();
+        let Missing {
+            entries: missing,
+            unanswered,
+        } = find_missing(reported, found.record.as_ref(), files);
         let copied_from = state.forked.as_ref().and_then(|it| it.workspace.clone());
         let copied_from = copied_from.filter(|_| native.is_none());
         let moved_from = found.moved_from.as_deref().or(copied_from.as_deref());
@@ -125,8 +153,6 @@ impl Runner {
             let since = native.as_ref().map_or(Seq(0), |native| native.opened);
             let notes = self.session_context(&state, true).new_notes(since).await;
             let notes = notes.map_err(StepError::Engine)?;
-            let record = found.record.as_ref();
-            let missing = missing_entries(&prior.entries, prior.own, prior.left, record);
             let fence = Fence::new(&*self.env.random);
             let quoted = match context::history(&missing).as_str() {
                 "" => String::new(),
@@ -152,6 +178,7 @@ impl Runner {
             id: opened.id,
             strategy: Some(plan.strategy),
             has_transcript: opened.has_transcript,
+            cost: cost_so_far(plan.strategy, native.as_ref()),
             prompt: Some(match &self.earlier.overrides.message {
                 Some(said) if before.is_some() => format!("{prompt}\n\n{said}"),
                 _ => prompt,
@@ -190,6 +217,7 @@ impl Runner {
             workspace: &self.id.workspace,
             native,
             copy: found.copy.as_ref(),
+            copied_from: found.copied_from.as_ref(),
             refused: found.evidence.refused,
             entries: &past.entries,
             may_write_transcript: !excluded.contains(&Strategy::Handoff),
@@ -201,9 +229,18 @@ impl Runner {
         let prompt = if opened.has_transcript {
             let newest = past.conversations.last().map(|newest| &newest.id);
             let left = (newest != native.map(|native| &native.id)).then_some(past.own);
-            let missing = missing_entries(&past.entries, past.own, left, found.record.as_ref());
+            let reported = Reported {
+                entries: &past.entries,
+                own: past.own,
+                left,
+                unanswered: &[],
+            };
+            let files = cli_agent.transcript_files();
+            let Missing {
+                entries: missing,
+                unanswered,
+            } = find_missing(reported, found.record.as_ref(), files);
             let missing = context::history(&missing);
-            let unanswered = found.unanswered(Vec::new());
             let moved_from = found.moved_from.as_deref();
             if missing.is_empty() && unanswered.is_empty() && moved_from.is_none() {
                 None
@@ -236,6 +273,7 @@ impl Runner {
             id: opened.id,
             strategy: Some(plan.strategy),
             has_transcript: opened.has_transcript,
+            cost: cost_so_far(plan.strategy, native),
             prompt,
             has_context: true,
         })
@@ -304,8 +342,9 @@ impl Runner {
             return Ok(());
         };
         let (session, begun) = (self.id.session.to_string(), self.env.clock.elapsed());
+        let earlier = native.home.as_deref().map(Path::new);
         loop {
-            let holders = cli_agent.holders(&native.id).await;
+            let holders = cli_agent.holders(&native.id, earlier).await;
             let ends =
                 |holder: &Holder| holder.is_ending || holder.session.as_ref() == Some(&session);
             let other = holders.iter().find(|holder| !ends(holder));

@@ -63,7 +63,7 @@ impl Runner {
         let usage = priced(price, reply.usage);
         let (summary, clean) =
             journal::redact_and_store(&self.env, &final_answer(&reply)?.text).await?;
-        self.limits.budget.spend(usage, false);
+        self.limits.budget.spend(step.executed_by, usage);
         // The summary is durable before the next call, like every reply.
         let shortened = ConversationCompacted {
             path: step.path.clone(),

@@ -80,7 +80,7 @@ impl Runner {
         point(Point::StepAfterEffect);
         let (output, clean) = journal::redact_and_store(&self.env, &text).await?;
         let elapsed = self.env.clock.now().since(started_at);
-        self.limits.budget.spend(Usage::default(), true);
+        self.limits.budget.count_step();
         self.journal
             .enqueue(StepFinished {
                 path: path.clone(),
@@ -89,6 +89,7 @@ impl Runner {
                 output,
                 usage: Usage::default(),
                 elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+                context: None,
             })
             .await;
         self.record_workspace_status().await;

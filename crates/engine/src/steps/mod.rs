@@ -13,6 +13,7 @@
 //! [`crate::journal`], the lease to [`crate::lease`].
 
 mod agent_events;
+mod agent_state_scope;
 mod agents;
 mod call_plan;
 pub mod chat;
@@ -21,6 +22,7 @@ mod event_queue;
 mod git_step;
 mod given_context;
 mod human;
+mod interrupted_usage;
 pub(crate) mod json_answer;
 mod model_context;
 pub(crate) mod notes_file;
@@ -28,6 +30,7 @@ mod rate_limit;
 mod run_cli_agent;
 mod run_model_loop;
 mod runner_parts;
+mod state_tools;
 mod step;
 mod toolset;
 mod workspace_record;
@@ -127,6 +130,16 @@ pub enum Input<'a> {
     Prompt,
 }
 
+impl Input<'_> {
+    /// The template, if it is one.
+    const fn source(&self) -> &str {
+        match self {
+            Self::Template(source) | Self::TemplateThen(source, _) => source,
+            Self::Text(_) | Self::Answer(_) | Self::Prompt => "",
+        }
+    }
+}
+
 impl Runner {
     /// Returns the answer of a step: the recorded one if the step is finished, otherwise a new one.
     /// If the answer does not match the agent's output schema, asks the agent once more.
@@ -191,6 +204,8 @@ impl Runner {
             access,
         } = question;
         let spec_agent = self.agents.get(agent);
+        let sources = [spec_agent.prompt.as_str(), input.source()];
+        let scope = &self.with_agent_state(&path, agent, scope, sources).await?;
         let system = self.prompt(agent, &spec_agent.prompt, scope).await? + &spec_agent.skills;
         let input = match input {
             Input::Template(source) => self.render("the input", &path, source, scope).await?,

@@ -27,7 +27,8 @@ impl Runner {
     ) -> Result<(), StepError> {
         // The last call of an earlier run counts, too.
         let before = self.earlier.unfinished.get(&step.path);
-        let before = before.and_then(|open| open.last_call_tokens);
+        let before = before.and_then(|open| open.model_context);
+        let before = before.map(|context| context.used);
         let is_loaded = conversation.tokens.is_none();
         let loaded = before.filter(|_| is_loaded && conversation.is_as_loaded());
         let percent = conversation.tokens.or(loaded).and_then(|used| {

@@ -5,6 +5,7 @@
 //! the rest. Waits are bounded (P10): how long one wait may be, how long all waits of a session may
 //! be together, and how many may follow each other without progress.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use segno_core::agent::{self, ErrorKind};
@@ -21,6 +22,9 @@ use crate::error::{Error, NoWaitReason};
 
 /// How often a step waits for rate limits in a row, with no answer in between.
 const MAX_WAITS: u32 = 50;
+
+/// After how many refused calls the user learns how to make fewer at the same time.
+const TIP_AFTER: u32 = 3;
 
 /// How often a wait reads the clock, which may jump: a machine that slept wakes at another time.
 const CLOCK_POLL: Duration = Duration::from_secs(30);
@@ -69,6 +73,9 @@ impl Runner {
         error: &agent::Error,
         now: Timestamp,
     ) -> Result<Next, Error> {
+        if let ErrorKind::RateLimited(_) = error.kind {
+            self.count_rate_limit();
+        }
         let jitter = self.env.random.fraction();
         let (next, wait) = if let ErrorKind::RateLimited(Some(demanded)) = error.kind {
             self.journal.flush().await?;
@@ -110,6 +117,22 @@ impl Runner {
             Ok(()) => next,
             Err(error) => Next::OverBudget(next.suspension().cloned(), error),
         })
+    }
+
+    /// Counts a call that a rate limit refused while other steps were open, and tells the user once
+    /// how to make fewer calls at the same time.
+    fn count_rate_limit(&self) {
+        let open = self.journal.with_state(|state| state.open_steps.len());
+        if open < 2 || self.limits.max_parallel < 2 {
+            return;
+        }
+        let counted = self.limits.rate_limited.fetch_add(1, Ordering::Relaxed) + 1;
+        if counted == TIP_AFTER {
+            self.observer.notice(&format!(
+                "{TIP_AFTER} calls were refused because of rate limits while several steps were open; a `runtime.max_parallel` below {} in the spec makes fewer calls at the same time",
+                self.limits.max_parallel
+            ));
+        }
     }
 
     /// Checks that the budget allows another attempt after a wait.

@@ -92,6 +92,7 @@ impl Runner {
                 window: known
                     .filter(|(program, _)| *program == cli_agent.kind())
                     .map(|(_, window)| window),
+                conversation_cost: call_plan.cost,
                 ..*request
             };
             let full = async {
@@ -112,7 +113,7 @@ impl Runner {
             };
             drop(agent_listener);
             let written = writer.await.expect("received messages are recorded");
-            self.limits.budget.spend(written.usage, false);
+            self.limits.budget.spend(step.executed_by, written.usage);
             let rest = |usage: Usage| remaining_usage(priced(step.price, usage), written.usage);
             let outcome = match outcome {
                 Ok(outcome) => outcome,

@@ -7,9 +7,9 @@
 
 use std::fmt::Write;
 
-use segno_core::agent::{self, Answer, ErrorKind, Listener, Request};
+use segno_core::agent::{self, Answer, ErrorKind, Listener, RefusalReason, Request};
 use segno_core::digest::Digest;
-use segno_core::journal::{Event, ModelReplied, Seq, ToolFinished, ToolStarted};
+use segno_core::journal::{Event, ModelReplied, Seq, ToolFinished, ToolRefused, ToolStarted};
 use segno_core::model::{Call, Message, Model, Part, Reply, Stop};
 use segno_core::tool::{EffectClass, Tool, ToolCall, ToolResult};
 use segno_core::usage::Usage;
@@ -317,6 +317,13 @@ impl Runner {
                 }
                 _ => None,
             };
+            let mut change = None;
+            let refusal = match (class, &refused) {
+                (Some(_), Some(_)) => Some(RefusalReason::User),
+                (Some(_), None) => None,
+                // The model was not offered the tool, and calls it all the same.
+                (None, _) => step.refusal(toolset, &call.name),
+            };
             let outcome = match (class, refused) {
                 (None, _) => Err(format!("there is no tool `{}`", call.name)),
                 (_, Some(refused)) => Err(refused),
@@ -338,7 +345,14 @@ impl Runner {
                         // P6: the intent is durable before the effect.
                         self.journal.write(vec![started.into()]).await?;
                     }
-                    toolset.run(&call, request.workspace).await
+                    match toolset.state_tool(&call.name) {
+                        Some(tool) => {
+                            let result = self.run_state_tool(tool, step, &call).await;
+                            change = result.change;
+                            result.output
+                        }
+                        None => toolset.run(&call, request.workspace).await,
+                    }
                 }
             };
             let is_error = outcome.is_err();
@@ -363,8 +377,26 @@ impl Runner {
             let create = || StepNotes::new(&self.journal.handoff(), step.executed_by, &step.path);
             let step_notes = conversation.step_notes.get_or_insert_with(create);
             let mut events = vec![finished.into()];
+            events.extend(refusal.map(|reason| {
+                let refused = ToolRefused {
+                    path: step.path.clone(),
+                    revision,
+                    attempt: request.attempt,
+                    tool: call.name.clone(),
+                    reason,
+                    program: None,
+                };
+                refused.into()
+            }));
             events.extend(step_notes.extract_from_tool(&self.env, &call, &result));
-            self.journal.enqueue_all(events).await;
+            match &change {
+                // Durable before the next change is decided.
+                Some(change) => {
+                    events.insert(0, change.event.clone().into());
+                    self.journal.write(events).await?;
+                }
+                None => self.journal.enqueue_all(events).await,
+            }
             conversation.results.push(result);
         }
         conversation.flush_results();
@@ -425,7 +457,7 @@ impl Runner {
         let mut parts = serde_json::to_value(&reply.parts).expect("parts serialize to JSON");
         self.env.redactor.redact_json(&mut parts);
         let kept = journal::store_redacted(&self.env, parts.to_string()).await?;
-        self.limits.budget.spend(reply.usage, false);
+        self.limits.budget.spend(step.executed_by, reply.usage);
         self.journal
             .enqueue(ModelReplied {
                 path: step.path.clone(),
@@ -434,6 +466,7 @@ impl Runner {
                 turn,
                 parts: kept,
                 usage: reply.usage,
+                window: step.window,
             })
             .await;
         Ok(serde_json::from_value(parts).unwrap_or(reply.parts))

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Event, OnChange, Run, StepDiscarded};
+use segno_core::journal::{Event, OnChange, Run, Seq, StepDiscarded};
 use segno_core::retry;
 use segno_core::state::{FinishedSteps, OpenStep, Question, State};
 use segno_core::step::Path;
@@ -49,10 +49,14 @@ pub(crate) struct Policy {
     pub(crate) resume_context: bool,
     /// When the run compacts a model's conversation.
     pub(crate) compaction: Option<Compaction>,
+    /// Names of environment variables that programs get, although they look like secrets.
+    pub(crate) pass_env: Vec<String>,
 }
 
 /// What earlier runs left, and how this run continues it.
 pub(crate) struct EarlierRuns {
+    /// The last event that `finished` was folded from.
+    pub(crate) last_event: Seq,
     pub(crate) finished: FinishedSteps,
     /// The steps that were started and not finished, with their status.
     pub(crate) unfinished: HashMap<Path, OpenStep>,
@@ -85,6 +89,7 @@ impl EarlierRuns {
             }
         }
         Self {
+            last_event: state.head.seq,
             finished,
             unfinished,
             open_questions,
@@ -106,8 +111,11 @@ pub struct Saved {
 
 /// What bounds a run.
 pub(crate) struct Limits {
-    /// Bounds how many agents run at once.
+    /// Bounds how many agents run at once: `max_parallel`.
     pub(crate) slots: Semaphore,
+    pub(crate) max_parallel: usize,
+    /// How many calls were refused because of rate limits while other steps were open.
+    pub(crate) rate_limited: AtomicU32,
     pub(crate) budget: Budget,
     /// When the run pauses on its own.
     pub(crate) auto_pause: AutoPause,

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segno_core::agent::{self, AccessMode, Answer, ErrorKind, Listener, Request};
+use segno_core::agent::{self, AccessMode, Answer, ErrorKind, Listener, RefusalReason, Request};
 use segno_core::digest::Digest;
 use segno_core::fault::{Point, point};
 use segno_core::journal::{
@@ -18,7 +18,7 @@ use segno_core::step::Path;
 use segno_core::store::DiskSpace;
 use segno_core::time::Timestamp;
 use segno_core::tool::EffectClass;
-use segno_core::usage::{Cost, Price, Usage};
+use segno_core::usage::{ContextUsage, Cost, Price, Usage};
 use segno_spec::{Permission, Permissions};
 
 use super::Runner;
@@ -91,15 +91,21 @@ impl Step<'_> {
         digest(words, self.tool_names, &self.earlier)
     }
 
+    /// Why the agent may not use a tool; `None` if it may, or if there is no such tool.
+    pub(super) fn refusal(&self, toolset: &Toolset, tool: &str) -> Option<RefusalReason> {
+        let class = toolset.class(tool)?;
+        if self.permissions.of(tool) == Permission::Deny {
+            Some(RefusalReason::Spec)
+        } else {
+            let fits = self.access == AccessMode::ReadWrite || class == EffectClass::ReadOnly;
+            (!fits).then_some(RefusalReason::ReadOnly)
+        }
+    }
+
     /// What happens if a tool runs twice; `None` if the tool does not exist or may not be used.
     pub(super) fn class(&self, toolset: &Toolset, tool: &str) -> Option<EffectClass> {
-        let is_denied = self.permissions.of(tool) == Permission::Deny;
-        let fits = |class: &EffectClass| {
-            self.access == AccessMode::ReadWrite || *class == EffectClass::ReadOnly
-        };
-        toolset
-            .class(tool)
-            .filter(|class| !is_denied && fits(class))
+        let class = toolset.class(tool)?;
+        self.refusal(toolset, tool).is_none().then_some(class)
     }
 }
 
@@ -239,7 +245,7 @@ impl Runner {
                 Attempt::Failed(error, usage) => {
                     // A step that waits occupies no agent slot.
                     drop(slot);
-                    self.limits.budget.spend(usage, false);
+                    self.limits.budget.spend(step.executed_by, usage);
                     failed += u32::from(!matches!(error.kind, ErrorKind::RateLimited(Some(_))));
                     let now = self.env.clock.now();
                     let next = self.after_failure(step, failed, &error, now).await?;
@@ -319,6 +325,8 @@ impl Runner {
             input: &step.input,
             workspace: &self.id.workspace,
             window: None,
+            conversation_cost: None,
+            pass_env: &self.policy.pass_env,
             access: step.access,
         };
         let timeout = async {
@@ -390,7 +398,8 @@ impl Runner {
                 .notice(&journal::lost_answer(&step.path, error));
         })?;
         let elapsed = self.env.clock.now().since(started_at);
-        self.limits.budget.spend(usage, true);
+        self.limits.budget.spend(step.executed_by, usage);
+        self.limits.budget.count_step();
         // Inside a task, steps do not count for the automatic pause; the finished task does.
         if !self.stop_token.in_task() {
             self.limits.auto_pause.count_step();
@@ -402,6 +411,7 @@ impl Runner {
             output,
             usage,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            context: self.model_context(step, usage),
         };
         match &self.exchange {
             // The answer and the end of the exchange share one commit, so that neither is known
@@ -417,6 +427,17 @@ impl Runner {
             text: clean.into(),
             path: step.path.clone(),
             revision,
+        })
+    }
+
+    /// How full the context window of an API model is after its last answer.
+    fn model_context(&self, step: &Step<'_>, usage: Usage) -> Option<ContextUsage> {
+        let replacement = self.replacement(step);
+        let driver = replacement.as_ref().unwrap_or(step.driver);
+        let is_known = matches!(driver, AgentDriver::Model(_)) && usage.tokens() > 0;
+        is_known.then(|| ContextUsage {
+            used: usage.tokens(),
+            window: step.window,
         })
     }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use segno_core::tool::{EffectClass, Tool, ToolCall, Tools};
 
+use super::state_tools::StateTool;
+
 /// The longest tool name that providers accept.
 const MAX_NAME: usize = 64;
 
@@ -18,9 +20,18 @@ struct OfferedTool {
     /// The tool as the model sees it.
     tool: Tool,
     class: EffectClass,
-    /// The tool's name at its source.
-    name: String,
-    source: Arc<dyn Tools>,
+    source: Source,
+}
+
+/// Who runs a tool.
+enum Source {
+    Tools {
+        /// The tool's name there.
+        name: String,
+        tools: Arc<dyn Tools>,
+    },
+    /// The step that calls it, because it reads or changes the agent's state.
+    Step(StateTool),
 }
 
 impl Toolset {
@@ -46,9 +57,25 @@ impl Toolset {
                     ..offer.tool.clone()
                 },
                 class: offer.class,
-                name: own.clone(),
-                source: Arc::clone(source),
+                source: Source::Tools {
+                    name: own.clone(),
+                    tools: Arc::clone(source),
+                },
             });
+        }
+    }
+
+    /// Adds the tools for the agent's state that are among `names`.
+    pub(super) fn add_state_tools(&mut self, names: &[String]) {
+        for state_tool in StateTool::ALL {
+            if names.iter().any(|name| name == state_tool.name()) {
+                let offer = state_tool.offer();
+                self.tools.push(OfferedTool {
+                    tool: offer.tool,
+                    class: offer.class,
+                    source: Source::Step(state_tool),
+                });
+            }
         }
     }
 
@@ -84,15 +111,24 @@ impl Toolset {
         self.get(name).map(|tools| tools.class)
     }
 
+    /// The tool for the agent's state with this name, which the step runs itself.
+    pub(super) fn state_tool(&self, name: &str) -> Option<StateTool> {
+        match &self.get(name)?.source {
+            Source::Step(tool) => Some(*tool),
+            Source::Tools { .. } => None,
+        }
+    }
+
     pub(super) async fn run(&self, call: &ToolCall, workspace: &Path) -> Result<String, String> {
-        let tools = self
-            .get(&call.name)
-            .ok_or_else(|| format!("there is no tool `{}`", call.name))?;
+        let source = self.get(&call.name).map(|offered| &offered.source);
+        let Some(Source::Tools { name, tools }) = source else {
+            return Err(format!("there is no tool `{}`", call.name));
+        };
         let call = ToolCall {
-            name: tools.name.clone(),
+            name: name.clone(),
             ..call.clone()
         };
-        tools.source.run(&call, workspace).await
+        tools.run(&call, workspace).await
     }
 
     fn get(&self, name: &str) -> Option<&OfferedTool> {

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use segno_agents::transcript::TranscriptFormat;
-use segno_core::cli_agent::CliAgentKind;
+use segno_core::transcript::TranscriptSource;
 
 /// A CLI agent that stores transcripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +39,17 @@ impl Agent {
         Self::ALL.into_iter().find(|agent| agent.word() == word)
     }
 
-    pub fn program(self) -> CliAgentKind {
+    /// The program that writes its transcripts.
+    pub fn source(self) -> TranscriptSource {
         match self {
-            Self::Claude => CliAgentKind::ClaudeCode,
-            Self::Codex => CliAgentKind::Codex,
+            Self::Claude => TranscriptSource::ClaudeCode,
+            Self::Codex => TranscriptSource::Codex,
         }
+    }
+
+    /// The agent that writes transcripts of this program, if it has hooks.
+    pub fn of(source: TranscriptSource) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.source() == source)
     }
 
     /// The environment variable with the folder in which the agent stores its data.

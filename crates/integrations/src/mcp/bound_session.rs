@@ -12,6 +12,7 @@ use segno_core::store::Summary;
 use segno_engine::Env;
 use segno_secrets::redact::Redactor;
 use segno_sessions as sessions;
+use segno_sessions::agent_state;
 use segno_sessions::notes::Author;
 use tokio::sync::{Mutex, OnceCell};
 
@@ -84,6 +85,20 @@ impl BoundSession {
             source: Source::Agent,
             by: self.agent.clone(),
             path: self.path.clone(),
+        }
+    }
+
+    /// The agent whose state the tools read and change: the one that the server was started for. A
+    /// server that was set up by hand does not know its name in the session, but often there is only
+    /// one.
+    pub(super) async fn state_owner(&self, env: &Env, summary: &Summary) -> Result<String, Error> {
+        let named = agent_state::find_agent(env, summary, Some(&self.agent)).await;
+        match named {
+            Err(unknown @ agent_state::Error::UnknownAgent { .. }) => {
+                let only = agent_state::find_agent(env, summary, None).await;
+                Ok(only.map_err(|_| unknown)?)
+            }
+            other => Ok(other?),
         }
     }
 

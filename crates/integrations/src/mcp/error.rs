@@ -7,7 +7,7 @@ use segno_core::id::CheckpointId;
 use segno_core::note::NoteId;
 use segno_core::store;
 use segno_engine::{checkpoint, history};
-use segno_sessions::{listing, notes, pause};
+use segno_sessions::{agent_state, listing, notes, pause};
 
 use super::OpenError;
 
@@ -24,6 +24,8 @@ pub(super) enum Error {
     Listing(#[from] listing::Error),
     #[error(transparent)]
     Note(#[from] notes::Error),
+    #[error(transparent)]
+    AgentState(#[from] agent_state::Error),
     #[error(transparent)]
     Checkpoint(#[from] checkpoint::Error),
     #[error(transparent)]
@@ -57,6 +59,7 @@ impl Diagnose for Error {
             Self::History(error) => error.diagnosis(),
             Self::Listing(error) => error.diagnosis(),
             Self::Note(error) => error.diagnosis(),
+            Self::AgentState(error) => error.diagnosis(),
             Self::Checkpoint(error) => error.diagnosis(),
             Self::Pause(error) => error.diagnosis(),
             Self::NoSession { .. } => invalid.hint(

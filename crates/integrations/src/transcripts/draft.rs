@@ -1,44 +1,37 @@
-//! An adopted conversation as a session: one step, run by the CLI agent that the conversation is
-//! from.
+//! The session of an adopted conversation: a chat with the agent that the conversation is from.
 
 use std::collections::BTreeMap;
 
-use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::Name;
 use segno_core::journal::{
-    ConversationOpened, Event, RunEnded, SessionCreated, StepPaused, StepStarted, Text,
-    TranscriptImported,
+    ChatOpened, ConversationOpened, Event, SessionCreated, StepStarted, TranscriptImported,
 };
 use segno_core::resume::Strategy;
-use segno_core::session::{Kind, Status};
-use segno_core::state;
+use segno_core::session::Kind;
 use segno_core::step::Path;
-use segno_core::transcript::TranscriptInfo;
+use segno_core::store::Error as StoreError;
+use segno_core::transcript::{TranscriptInfo, TranscriptSource};
 use segno_engine::{journal, steps, workspace};
+use segno_sessions::chat::MAX_TURNS;
 use segno_spec as spec;
 
 use super::{Adoption, Error};
 
-/// The prompt of the step if the conversation has no readable first message.
-const CONTINUE_PROMPT: &str = "Continue the conversation.";
+/// The name of a conversation without a readable first message.
+const UNNAMED: &str = "conversation";
 
-/// The variable with the user's first message.
-const TASK: &str = "task";
-
-pub(super) fn step() -> Path {
-    Path::root("steps").join("0")
-}
-
-/// A session that is not created yet.
+/// What the events of an adoption have in common.
 pub(super) struct Draft {
     pub(super) created: SessionCreated,
-    program: CliAgentKind,
+    source: TranscriptSource,
     native: String,
     file: String,
     attachments: Digest,
-    input: Text,
-    input_digest: Digest,
+    /// The agent's name in the spec.
+    agent: &'static str,
+    /// What the digest of a message depends on besides its text.
+    provider: String,
 }
 
 impl Draft {
@@ -48,94 +41,94 @@ impl Draft {
         attachments: Digest,
     ) -> Result<Self, Error> {
         let Adoption { env, request, .. } = adoption;
-        let program = request.program;
-        let prompt = about.prompt.as_deref().unwrap_or(CONTINUE_PROMPT);
-        // P12: the task becomes a variable, and a later run must use the same text.
-        let task = env.redactor.redact(prompt).into_owned();
-        let text = text(program);
+        let source = request.source;
+        let prompt = about.prompt.as_deref().unwrap_or_default();
+        let text = spec_text(source);
         let workflow = spec::parse(&text).expect("a generated spec is valid");
-        let agent = &workflow.agents[program.as_str()];
-        let words = [
-            program.as_str(),
-            &agent.provider.identity(),
-            &agent.prompt,
-            &task,
-        ];
-        let input_digest = steps::digest(words, &agent.tools, &[]);
-        let (input, _) = journal::redact_and_store(env, &task).await?;
         let beside = about.path.parent().unwrap_or(&about.path);
         let folder = match (&request.folder, &about.folder) {
             (Some(folder), _) => workspace::path_text(folder)?,
             (None, Some(folder)) => folder.clone(),
             (None, None) => workspace::path_text(beside)?,
         };
-        let title = task.lines().map(str::trim).find(|line| !line.is_empty());
+        let title = env.redactor.redact(prompt);
+        let title = title.lines().map(str::trim).find(|line| !line.is_empty());
         let (kept, _) = journal::redact_and_store(env, &text).await?;
         let created = SessionCreated {
-            name: Name::sanitized(title.unwrap_or(program.as_str())),
+            name: Name::sanitized(title.unwrap_or(UNNAMED)),
             session_kind: Kind::Agent,
             workspace: folder.clone(),
             spec_path: String::new(),
             spec: kept,
             spec_digest: Digest::of(text.as_bytes()),
-            variables: BTreeMap::from([(TASK.to_owned(), task.into())]),
+            variables: BTreeMap::new(),
             out: folder,
             force: false,
             commit: None,
+            pattern: None,
         };
         Ok(Self {
             created,
-            program,
+            source,
             native: adoption.native.clone(),
             file: about.path.to_string_lossy().into_owned(),
             attachments,
-            input,
-            input_digest,
+            agent: source.as_str(),
+            provider: workflow.agents[source.as_str()].provider.identity(),
         })
     }
 
-    /// The events that start the step and continue the conversation; `known` is the part of it that
-    /// the session has.
-    pub(super) fn opening(
+    /// The event that makes the session a chat.
+    pub(super) fn chat_opened(&self) -> Event {
+        ChatOpened {
+            agent: self.agent.to_owned(),
+            max_turns: MAX_TURNS,
+        }
+        .into()
+    }
+
+    /// The events that start a message, or another attempt at its answer. The text is redacted
+    /// (P12), because a later run must ask the same.
+    pub(super) async fn message(
         &self,
+        adoption: &Adoption<'_>,
+        path: &Path,
         attempt: u32,
-        known: Option<&state::ImportedTranscript>,
-    ) -> Vec<Event> {
-        let (path, revision) = (step(), 0);
+        text: &str,
+    ) -> Result<Vec<Event>, StoreError> {
+        let (input, clean) = journal::redact_and_store(adoption.env, text).await?;
+        let words = [self.agent, &self.provider, "", &clean];
         let started = StepStarted {
             path: path.clone(),
-            revision,
+            revision: 0,
             attempt,
-            agent: self.program.as_str().to_owned(),
-            input: self.input.clone(),
-            input_digest: self.input_digest,
+            agent: self.agent.to_owned(),
+            input,
+            input_digest: steps::digest(words, &[], &[]),
             resume_context: None,
         };
+        let is_first = attempt == 1 && *path == segno_core::state::Chat::message_path(0);
         let opened = ConversationOpened {
-            path,
-            revision,
+            path: path.clone(),
+            revision: 0,
             attempt,
-            program: self.program,
+            program: self.source.program(),
             native_id: self.native.clone(),
             folder: self.created.workspace.clone(),
             home: None,
-            strategy: known.map(|_| Strategy::Native),
+            strategy: (!is_first).then_some(Strategy::Native),
         };
-        let nothing = (0, Digest::of(&[]));
-        let (bytes, digest) = known.map_or(nothing, |known| (known.bytes, known.digest));
-        vec![
-            started.into(),
-            opened.into(),
-            self.mark(bytes, digest, Vec::new()),
-        ]
+        // A program that cannot load a conversation gets a new one, with a resume context.
+        let opened = self.source.loads_conversations().then_some(opened.into());
+        Ok(std::iter::once(started.into()).chain(opened).collect())
     }
 
     /// The event that records how far the journal has the transcript.
-    pub(super) fn mark(&self, bytes: u64, digest: Digest, notes: Vec<String>) -> Event {
+    pub(super) fn mark(&self, path: Path, bytes: u64, digest: Digest, notes: Vec<String>) -> Event {
         TranscriptImported {
-            path: step(),
+            path,
             revision: 0,
-            program: self.program,
+            program: self.source.program(),
             native_id: self.native.clone(),
             file: self.file.clone(),
             bytes,
@@ -145,26 +138,16 @@ impl Draft {
         }
         .into()
     }
-
-    /// The events that pause the session.
-    pub(super) fn ending(attempt: u32) -> Vec<Event> {
-        let paused = StepPaused {
-            path: step(),
-            revision: 0,
-            attempt,
-        };
-        let ended = RunEnded {
-            status: Status::Paused,
-            error: None,
-        };
-        vec![paused.into(), ended.into()]
-    }
 }
 
-/// The spec of a session that continues a conversation of `program`.
-fn text(program: CliAgentKind) -> String {
+/// The spec of a chat that continues a conversation of this program.
+fn spec_text(source: TranscriptSource) -> String {
+    let runtime = match source.acp_command() {
+        None => format!("{{provider: {source}}}"),
+        Some([program, argument]) => format!("{{provider: acp, command: [{program}, {argument}]}}"),
+    };
     format!(
-        "# Made for a conversation that was adopted.\nversion: 0\nname: adopted\nruntime: {{provider: {program}}}\ninputs: {{required: {{{TASK}: string}}}}\nagents: {{{program}: {{prompt: \"\"}}}}\npattern: {{type: chain, config: {{steps: [{{agent: {program}, input: \"{{{{ {TASK} }}}}\"}}]}}}}\n"
+        "# Made for a conversation that was adopted.\nversion: 0\nname: adopted\nruntime: {runtime}\nagents: {{{source}: {{prompt: \"\"}}}}\npattern: {{type: chain, config: {{steps: [{{agent: {source}, input: \"\"}}]}}}}\n"
     )
 }
 
@@ -174,13 +157,18 @@ mod tests {
 
     #[test]
     fn generated_spec_of_every_cli_agent_is_valid() {
-        for program in &[CliAgentKind::ClaudeCode, CliAgentKind::Codex] {
-            let workflow = spec::parse(&text(*program)).unwrap();
+        for source in TranscriptSource::ALL {
+            let workflow = spec::parse(&spec_text(*source)).unwrap();
             assert_eq!(workflow.agents.len(), 1);
-            let provider = &workflow.agents[program.as_str()].provider;
-            let asks = spec::Provider::Program {
-                program: *program,
-                model: None,
+            let provider = &workflow.agents[source.as_str()].provider;
+            let asks = match source.acp_command() {
+                None => spec::Provider::Program {
+                    program: source.program(),
+                    model: None,
+                },
+                Some(argv) => spec::Provider::Acp {
+                    argv: argv.map(str::to_owned).to_vec(),
+                },
             };
             assert_eq!(*provider, asks);
         }

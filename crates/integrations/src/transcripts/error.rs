@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use segno_core::cli_agent::CliAgentKind;
 use segno_core::error::{Diagnose, Diagnosis, Kind};
+use segno_core::transcript::TranscriptSource;
 use segno_core::{snapshot, store};
 use segno_engine::workspace::NotUtf8;
 use segno_engine::{history, lease};
@@ -24,9 +24,27 @@ pub enum Error {
     #[error(
         "provider `{program}` cannot be used on this machine: the location of its transcripts is unknown"
     )]
-    NoTranscripts { program: CliAgentKind },
+    NoTranscripts { program: TranscriptSource },
     #[error("{} cannot be read: {reason}", .path.display())]
     Unreadable { path: PathBuf, reason: String },
+}
+
+impl Error {
+    /// Whether every other transcript would fail, too.
+    pub fn concerns_all(&self) -> bool {
+        let store = match self {
+            Self::Store(error) | Self::History(history::Error::Store(error)) => error,
+            Self::NoTranscripts { .. } => return true,
+            _ => return false,
+        };
+        matches!(
+            store,
+            store::Error::DiskFull { .. }
+                | store::Error::Unavailable { .. }
+                | store::Error::Newer { .. }
+                | store::Error::Unsafe { .. }
+        )
+    }
 }
 
 impl Diagnose for Error {

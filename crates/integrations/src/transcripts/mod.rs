@@ -1,47 +1,53 @@
 //! Adopts transcripts: creates sessions from conversations that CLI agents had without Segno.
 //!
-//! A transcript becomes a session with one step, whose agent can continue the conversation. The
-//! messages are in the session's journal, and the file itself is stored byte for byte. The same
-//! transcript always maps to the same session: adopting it again updates the session.
+//! A transcript becomes a chat with its agent. The messages are in the session's journal, with the
+//! times that they have in the transcript, and the file itself is stored byte for byte. The same
+//! transcript always maps to the same session: adopting it again adds what is new, also after Segno
+//! continued the conversation itself.
 
+mod batches;
 mod draft;
 mod error;
+mod many;
+mod own_runs;
+pub mod programs;
 mod reader;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use segno_core::agent;
 use segno_core::checkpoint::attachments;
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Event, Run, RunPurpose};
+use segno_core::journal::Run;
+use segno_core::session::Kind;
 use segno_core::snapshot;
 use segno_core::state::{self, State};
 use segno_core::store::{Error as StoreError, Filter, Summary};
 use segno_core::time::Timestamp;
-use segno_core::transcript::{Transcript, TranscriptInfo, Transcripts};
-use segno_engine::journal::Writer;
-use segno_engine::observe::NoObserver;
-use segno_engine::{Env, history, lease, steps};
-use segno_sessions::start;
+use segno_core::transcript::{Transcript, TranscriptInfo, TranscriptSource, Transcripts};
+use segno_engine::{Env, history, lease};
 
 use draft::Draft;
-use reader::{Tally, TranscriptReader};
+use own_runs::OwnRuns;
+use reader::{Mirror, Tally, TranscriptReader};
 
 pub use error::Error;
+pub use many::adopt_many;
 
 #[derive(Clone)]
 pub struct Request {
-    /// The CLI agent that wrote it.
-    pub program: CliAgentKind,
+    /// The program that wrote it.
+    pub source: TranscriptSource,
     pub file: PathBuf,
     /// The folder to continue in; the folder of the conversation if `None`.
     pub folder: Option<PathBuf>,
-    /// The conversations that sessions already have. If `None`, they are collected when a session
-    /// would be created.
+    /// The conversations that sessions already have, as they were read at some time. They are read
+    /// again when a session would be created of a conversation that began later.
     pub known: Option<Arc<KnownConversations>>,
     pub effect: Effect,
     /// Receives the number of bytes read, and of all bytes.
@@ -50,13 +56,20 @@ pub struct Request {
 
 /// The conversations of Segno's own sessions, with the session of each. Their transcripts are not
 /// adopted, because two sessions would continue one conversation.
-#[derive(Debug, Clone, Default)]
-pub struct KnownConversations(HashMap<(CliAgentKind, String), Name>);
+#[derive(Debug, Clone)]
+pub struct KnownConversations {
+    sessions: HashMap<(CliAgentKind, String), Name>,
+    /// When they were collected.
+    at: Timestamp,
+}
+
+/// How long before its first message the session of a conversation may have been created.
+const SESSION_FIRST: Duration = Duration::from_mins(1);
 
 impl KnownConversations {
     /// Reads all sessions.
     pub async fn collect(env: &Env) -> Result<Self, StoreError> {
-        let mut own = HashMap::new();
+        let (at, mut sessions) = (env.clock.now(), HashMap::new());
         // `sessions::list` reports damaged sessions; here they are skipped.
         for summary in env
             .store
@@ -69,10 +82,15 @@ impl KnownConversations {
                 continue;
             };
             for (id, program) in state.conversations {
-                own.insert((program, id), summary.name.clone());
+                sessions.insert((program, id), summary.name.clone());
             }
         }
-        Ok(Self(own))
+        Ok(Self { sessions, at })
+    }
+
+    /// Whether they contain every conversation of a session that began at this time.
+    fn cover(&self, started_at: Option<Timestamp>) -> bool {
+        started_at.is_some_and(|started_at| started_at.after(SESSION_FIRST) < self.at)
     }
 }
 
@@ -118,19 +136,20 @@ pub enum Outcome {
 /// Creates the session of a transcript, or updates it. Can be called again at any time, also after
 /// a kill, and concurrently: each message is added to the session once.
 pub async fn adopt(env: &Env, request: Request) -> Result<Adopted, Error> {
-    let program = request.program;
-    let transcripts = env.drivers.transcripts(program);
-    let transcripts = transcripts.ok_or(Error::NoTranscripts { program })?;
+    let source = request.source;
+    let transcripts = env.drivers.transcripts(source);
+    let transcripts = transcripts.ok_or(Error::NoTranscripts { program: source })?;
     let transcript = open(&*transcripts, &request).await?;
     let about = transcript.info().clone();
     let native = about.id.clone().ok_or_else(|| Error::Unreadable {
         path: request.file.clone(),
         reason: "neither the file nor its name has a conversation id".to_owned(),
     })?;
+    let session = existing_or_new(env, source, &native, about.started_at).await?;
     let adoption = Adoption {
         env,
         transcripts: &*transcripts,
-        session: session_of(program, &native),
+        session,
         native,
         request: &request,
     };
@@ -140,20 +159,90 @@ pub async fn adopt(env: &Env, request: Request) -> Result<Adopted, Error> {
     adoption.create_or_update(transcript, &about).await
 }
 
+/// Adds what an adopted conversation has had since, before Segno continues it. Does nothing for
+/// other sessions, or if there is no transcript any more.
+pub async fn catch_up(env: &Env, summary: &Summary) -> Result<Option<Adopted>, Error> {
+    if summary.kind != Kind::Agent {
+        return Ok(None);
+    }
+    let state = history::load_state(env, summary.id).await?;
+    let Some(imported) = state.imported else {
+        return Ok(None);
+    };
+    let candidates = TranscriptSource::ALL.iter().copied();
+    for source in candidates.filter(|source| source.program() == imported.program) {
+        let Some(transcripts) = env.drivers.transcripts(source) else {
+            continue;
+        };
+        let Ok(Some(file)) = transcripts.find(&imported.native_id).await else {
+            continue;
+        };
+        let ids = [
+            session_of(source, &imported.native_id, None),
+            earlier_session_of(imported.program, &imported.native_id),
+        ];
+        // A fork of an adopted session has a conversation of its own.
+        let is_of_conversation = |id: &SessionId| id.to_bytes()[6..] == summary.id.to_bytes()[6..];
+        if !ids.iter().any(is_of_conversation) {
+            continue;
+        }
+        let request = Request {
+            source,
+            file,
+            folder: None,
+            known: None,
+            effect: Effect::Apply,
+            progress: Arc::new(|_, _| {}),
+        };
+        return adopt(env, request).await.map(Some);
+    }
+    Ok(None)
+}
+
+/// The session that has a conversation, or the id of the one to create.
+async fn existing_or_new(
+    env: &Env,
+    source: TranscriptSource,
+    native: &str,
+    started_at: Option<Timestamp>,
+) -> Result<SessionId, StoreError> {
+    let earlier = earlier_session_of(source.program(), native);
+    match env.store.summary(earlier).await {
+        Err(StoreError::NoSession(_)) => Ok(session_of(source, native, started_at)),
+        Ok(_) | Err(StoreError::Damaged { .. }) => Ok(earlier),
+        Err(error) => Err(error),
+    }
+}
+
+/// Times that a conversation can have begun at: from 2001 to 2100.
+const PLAUSIBLE: std::ops::Range<i64> = 978_307_200_000..4_102_444_800_000;
+
 /// The id of a conversation's session. It is derived, so that concurrent adoptions conflict in the
-/// store.
-pub fn session_of(program: CliAgentKind, native: &str) -> SessionId {
-    let fields = [
-        b"segno adoption",
-        program.as_str().as_bytes(),
-        native.as_bytes(),
-    ];
-    let digest = Digest::of_fields(&fields);
-    let mut entropy = [0; 10];
-    entropy.copy_from_slice(&digest.as_bytes()[6..16]);
+/// store. Ids order sessions by the time at which they began, so it contains that time.
+pub fn session_of(
+    source: TranscriptSource,
+    native: &str,
+    started_at: Option<Timestamp>,
+) -> SessionId {
+    let at = started_at.filter(|at| PLAUSIBLE.contains(&at.0));
+    let (_, entropy) = digest_of(source.as_str(), native);
+    SessionId::new(at.unwrap_or(Timestamp(0)), entropy)
+}
+
+/// The id that earlier versions gave it.
+fn earlier_session_of(program: CliAgentKind, native: &str) -> SessionId {
+    let (digest, entropy) = digest_of(program.as_str(), native);
     let head = digest.as_bytes()[..6].iter();
     let millis = head.fold(0, |sum: i64, byte| sum << 8 | i64::from(*byte));
     SessionId::new(Timestamp(millis), entropy)
+}
+
+fn digest_of(program: &str, native: &str) -> (Digest, [u8; 10]) {
+    let fields = [b"segno adoption", program.as_bytes(), native.as_bytes()];
+    let digest = Digest::of_fields(&fields);
+    let mut entropy = [0; 10];
+    entropy.copy_from_slice(&digest.as_bytes()[6..16]);
+    (digest, entropy)
 }
 
 async fn open(
@@ -203,17 +292,17 @@ impl Adoption<'_> {
             found => return self.update(transcript, &found?).await,
         }
         let own = match &self.request.known {
-            Some(own) => Arc::clone(own),
-            None => Arc::new(KnownConversations::collect(self.env).await?),
+            Some(own) if own.cover(about.started_at) => Arc::clone(own),
+            _ => Arc::new(KnownConversations::collect(self.env).await?),
         };
-        if let Some(name) = own.0.get(&(self.request.program, self.native.clone())) {
+        let conversation = (self.request.source.program(), self.native.clone());
+        if let Some(name) = own.sessions.get(&conversation) {
             let reason = format!("it is a conversation of session `{name}`");
             return Ok(self.result(None, Outcome::Skipped(reason), Tally::default()));
         }
         if self.request.effect == Effect::DryRun {
-            let tally = TranscriptReader::new(self, 0)
-                .read(transcript, None)
-                .await?;
+            let reader = TranscriptReader::new(self, 0, OwnRuns::default());
+            let tally = reader.count(transcript).await?;
             return Ok(self.result(None, Outcome::New, tally));
         }
         match self.create(transcript, about).await {
@@ -227,7 +316,7 @@ impl Adoption<'_> {
         }
     }
 
-    /// Creates the session. The first events already name the transcript, so after a kill the next
+    /// Creates the session. Its first events already name the transcript, so after a kill the next
     /// call updates the session.
     async fn create(
         &self,
@@ -236,20 +325,10 @@ impl Adoption<'_> {
     ) -> Result<Adopted, Error> {
         let attachments = self.copy(about).await?;
         let draft = Draft::new(self, about, attachments).await?;
-        let opening = draft.opening(1, None);
-        let quiet = Arc::new(NoObserver);
-        let (name, state) = start::create(
-            self.env,
-            self.session,
-            draft.created.clone(),
-            opening,
-            start::Naming::Numbered,
-            &*quiet,
-        )
-        .await?;
-        let written = self.write(transcript, &draft, Run(1), state, 1, Vec::new());
-        let tally = written.await?;
-        Ok(self.result(Some(name), Outcome::New, tally))
+        let journal = Mirror::create(self, &draft, about.started_at);
+        let reader = TranscriptReader::new(self, 0, OwnRuns::default());
+        let (tally, name) = reader.write(transcript, journal).await?;
+        Ok(self.result(name, Outcome::New, tally))
     }
 
     /// Updates the session, unless it cannot be updated any more.
@@ -267,20 +346,19 @@ impl Adoption<'_> {
             Ok(known) => known,
             Err(reason) => return left(reason),
         };
-        if transcript.info().length < known.bytes {
-            return left("the file is shorter than the part that its session has".to_owned());
-        }
-        let same = transcript.digest(known.bytes).await;
-        if same.map_err(|error| unreadable(self.request, &error))? != known.digest {
-            return left("the part that its session has was changed in the file".to_owned());
-        }
-        let whole = transcript.info().length == known.bytes;
+        let (from, own) = match self.new_part(&mut *transcript, &known).await? {
+            Ok(part) => part,
+            Err(reason) => return left(reason),
+        };
+        let is_whole = transcript.info().length == from;
+        // Earlier versions adopted a conversation as one step; now it becomes a chat.
+        let is_chat = state.chat.is_some();
         let mut tally = Tally::default();
-        if !whole {
-            let reader = TranscriptReader::new(self, known.bytes);
-            tally = reader.read(transcript, None).await?;
+        if !is_whole {
+            let reader = TranscriptReader::new(self, from, own);
+            tally = reader.count(transcript).await?;
         }
-        if tally.entries == 0 {
+        if tally.entries == 0 && is_chat {
             tally.bytes = known.bytes;
             return Ok(self.result(name, Outcome::Unchanged, tally));
         }
@@ -311,62 +389,60 @@ impl Adoption<'_> {
         }
     }
 
+    /// Where the new part of the transcript begins, and what Segno itself did in it; or why it
+    /// cannot be told apart from the known part.
+    async fn new_part(
+        &self,
+        transcript: &mut dyn Transcript,
+        known: &state::ImportedTranscript,
+    ) -> Result<Result<(u64, OwnRuns), String>, Error> {
+        let mut own = OwnRuns::read(self.env, self.session, known).await?;
+        let reason = if transcript.info().length < known.bytes {
+            "the file is shorter than the part that its session has"
+        } else {
+            let same = transcript.digest(known.bytes).await;
+            if same.map_err(|error| unreadable(self.request, &error))? == known.digest {
+                return Ok(Ok((known.bytes, own)));
+            }
+            "the part that its session has was changed in the file"
+        };
+        if own.rewrote || !self.request.source.is_append_only() {
+            own.know_the_past();
+            return Ok(Ok((0, own)));
+        }
+        Ok(Err(reason.to_owned()))
+    }
+
     /// Appends what is new, in a run of its own; `None` if another process did so meanwhile.
     async fn append_new(
         &self,
-        transcript: Box<dyn Transcript>,
+        mut transcript: Box<dyn Transcript>,
         about: &TranscriptInfo,
         attachments: Digest,
         known: &state::ImportedTranscript,
         run: Run,
     ) -> Result<Option<Tally>, Error> {
         let (state, _) = history::load_verified(self.env, self.session).await?;
-        if state.imported.as_ref() != Some(known) {
+        if state.imported.as_ref() != Some(known) || !state.status.is_resumable() {
             return Ok(None);
         }
-        let open = state.open_steps.get(&draft::step());
-        let attempt = open.map_or(0, |open| open.attempt) + 1;
+        // Read again under the lease: Segno may have continued it in between.
+        let Ok((from, own)) = self.new_part(&mut *transcript, known).await? else {
+            return Ok(None);
+        };
         let draft = Draft::new(self, about, attachments).await?;
-        let mut opening: Vec<Event> = vec![self.env.run_started(RunPurpose::Bookkeeping)];
-        opening.extend(steps::unknown_step_events(&state));
-        opening.extend(draft.opening(attempt, Some(known)));
-        let written = self.write(transcript, &draft, run, state, attempt, opening);
-        Ok(Some(written.await?))
-    }
-
-    /// Writes a run: its opening, the new messages of the transcript, and its end.
-    async fn write(
-        &self,
-        transcript: Box<dyn Transcript>,
-        draft: &Draft,
-        run: Run,
-        state: State,
-        attempt: u32,
-        opening: Vec<Event>,
-    ) -> Result<Tally, Error> {
-        let from = state.imported.as_ref().map_or(0, |adopted| adopted.bytes);
-        let (journal, writer) =
-            Writer::new(self.env, self.session, run, state, Arc::new(NoObserver));
-        let written = async {
-            journal.write(opening).await?;
-            let to = Some((&journal, draft, attempt));
-            let tally = TranscriptReader::new(self, from)
-                .read(transcript, to)
-                .await?;
-            journal.close(Draft::ending(attempt), Vec::new()).await?;
-            Ok(tally)
-        }
-        .await;
-        drop(journal);
-        writer.await.expect("the writer runs until it is dropped");
-        written
+        let journal = Mirror::update(self, &draft, run, &state);
+        let reader = TranscriptReader::new(self, from, own);
+        let (tally, _) = reader.write(transcript, journal).await?;
+        Ok(Some(tally))
     }
 
     /// Stores the file byte for byte, before anything references it (P4).
     async fn copy(&self, about: &TranscriptInfo) -> Result<Digest, snapshot::Error> {
-        let name = attachments::conversation(self.request.program, &self.native);
+        let program = self.request.source.program();
+        let name = attachments::conversation(program, &self.native);
         let snapshots = self.env.snapshots()?;
-        let put = snapshots.put_file(name, about.path.clone(), about.length);
+        let put = snapshots.put_file(name, about.content.clone(), about.length);
         put.await
     }
 
@@ -394,11 +470,6 @@ fn adopted_part(state: &State, summary: &Summary) -> Result<state::ImportedTrans
     };
     if !state.status.is_resumable() {
         return Err(format!("its session `{name}` is {}", state.status));
-    }
-    if adopted.run != state.run {
-        return Err(format!(
-            "its session `{name}` was resumed with Segno after the import"
-        ));
     }
     Ok(adopted)
 }

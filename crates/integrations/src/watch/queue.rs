@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segno_core::digest::Digest;
+use segno_core::transcript::TranscriptSource;
 
 use super::scan::{Fingerprint, Transcript};
-use crate::hooks::Agent;
 use crate::hooks::spool::Claimed;
 
 /// Minimum time between two reads of the same transcript.
@@ -22,7 +22,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(30);
 /// A transcript to mirror.
 #[derive(Debug)]
 pub struct Job {
-    pub agent: Agent,
+    pub source: TranscriptSource,
     pub path: PathBuf,
     /// The hook notification that requested it, if one did.
     pub notification: Option<Claimed>,
@@ -79,7 +79,7 @@ impl Queue {
         }
         self.enqueue(
             transcript.fingerprint.modified_at(),
-            transcript.agent,
+            transcript.source,
             transcript.path,
             None,
         );
@@ -87,20 +87,21 @@ impl Queue {
 
     /// Queues a transcript that a hook reported.
     pub fn push_notified(&mut self, notification: Claimed) {
-        let Some(fingerprint) = Fingerprint::of(notification.agent, &notification.file) else {
+        let source = notification.agent.source();
+        let Some(fingerprint) = Fingerprint::of(source, &notification.file) else {
             // It does not exist yet, or no longer; other notifications will come.
             return notification.delete();
         };
-        let (agent, path) = (notification.agent, notification.file.clone());
+        let path = notification.file.clone();
         // The agent finished a turn, so it is mirrored without delay.
         self.known(&path).not_before = Duration::ZERO;
-        self.enqueue(fingerprint.modified_at(), agent, path, Some(notification));
+        self.enqueue(fingerprint.modified_at(), source, path, Some(notification));
     }
 
     fn enqueue(
         &mut self,
         changed: ModifiedAt,
-        agent: Agent,
+        source: TranscriptSource,
         path: PathBuf,
         notification: Option<Claimed>,
     ) {
@@ -110,7 +111,7 @@ impl Queue {
             before.and_then(|changed| self.waiting.remove(&(Reverse(changed), path.clone())));
         let notification = notification.or_else(|| before?.notification);
         let job = Job {
-            agent,
+            source,
             path: path.clone(),
             notification,
         };
@@ -196,9 +197,9 @@ mod tests {
             reason = "a test writes files as agents do"
         )]
         std::fs::write(&path, text).unwrap();
-        let fingerprint = Fingerprint::of(Agent::Codex, &path).unwrap();
+        let fingerprint = Fingerprint::of(TranscriptSource::Codex, &path).unwrap();
         Transcript {
-            agent: Agent::Codex,
+            source: TranscriptSource::Codex,
             path,
             fingerprint,
         }

@@ -5,10 +5,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use segno_agents::transcript::opencode::{Conversation, Database};
 use segno_core::ports::Disk;
+use segno_core::transcript::TranscriptSource;
 use segno_store::LocalDisk;
 
-use crate::hooks::Agent;
+use crate::transcripts::programs;
 
 /// The fingerprint of a transcript, from metadata. It differs after every change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,18 +22,24 @@ pub struct Fingerprint {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transcript {
-    pub agent: Agent,
+    pub source: TranscriptSource,
     pub path: PathBuf,
     pub fingerprint: Fingerprint,
 }
 
 impl Fingerprint {
     /// Reads the current fingerprint. Returns `None` if there is no such transcript.
-    pub fn of(agent: Agent, path: &Path) -> Option<Self> {
+    pub fn of(source: TranscriptSource, path: &Path) -> Option<Self> {
+        if source == TranscriptSource::OpenCode {
+            let database = Database::in_folder(path.parent()?.parent()?);
+            let id = path.file_name()?.to_str()?;
+            let mut all = database.conversations().ok()?.into_iter();
+            return Some(Self::of_conversation(&all.find(|found| found.id == id)?));
+        }
         // Links are not followed: other users must not decide what is read.
         let found = path.symlink_metadata().ok().filter(Metadata::is_file)?;
         let mut subagents = (0, 0, 0);
-        if agent == Agent::Claude {
+        if source == TranscriptSource::ClaudeCode {
             let folder = path.with_extension("").join("subagents");
             for part in LocalDisk.list(&folder).unwrap_or_default() {
                 if let Ok(part) = part.symlink_metadata() {
@@ -45,6 +53,18 @@ impl Fingerprint {
             file: (found.ino(), found.len(), found.mtime(), found.mtime_nsec()),
             subagents,
         })
+    }
+
+    /// The fingerprint of a conversation in a database.
+    fn of_conversation(conversation: &Conversation) -> Self {
+        let (seconds, millis) = (
+            conversation.updated.div_euclid(1000),
+            conversation.updated.rem_euclid(1000),
+        );
+        Self {
+            file: (0, conversation.messages, seconds, millis * 1_000_000),
+            subagents: (0, 0, 0),
+        }
     }
 
     /// The modification time, as seconds and nanoseconds.
@@ -62,10 +82,13 @@ pub struct Tree {
 }
 
 /// Finds all folders of an agent. Missing folders are skipped.
-pub fn tree(agent: Agent, root: &Path) -> Tree {
-    let (first, depth) = match agent {
-        Agent::Claude => ("projects", 1),
-        Agent::Codex => ("sessions", 3),
+pub fn tree(source: TranscriptSource, root: &Path) -> Tree {
+    let (first, depth) = match source {
+        TranscriptSource::ClaudeCode => ("projects", 1),
+        TranscriptSource::Codex => ("sessions", 3),
+        TranscriptSource::Gemini => ("tmp", 2),
+        // The folder with the database.
+        TranscriptSource::OpenCode => ("", 0),
     };
     let mut tree = Tree::default();
     // A folder that does not exist yet will appear in its nearest existing ancestor.
@@ -92,19 +115,35 @@ fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Lists the transcripts in one folder.
-pub fn transcripts_in(agent: Agent, root: &Path, folder: &Path) -> Vec<Transcript> {
+pub fn transcripts_in(source: TranscriptSource, root: &Path, folder: &Path) -> Vec<Transcript> {
+    if source == TranscriptSource::OpenCode {
+        return conversations_in(folder);
+    }
     // A missing folder contains none.
     let entries = LocalDisk.list(folder).unwrap_or_default();
     let transcript = |path: PathBuf| {
-        agent.session(root, &path)?;
-        let fingerprint = Fingerprint::of(agent, &path)?;
+        let is_transcript = programs::is_transcript(source, root, &path);
+        let fingerprint = Fingerprint::of(source, &path).filter(|_| is_transcript)?;
         Some(Transcript {
-            agent,
+            source,
             path,
             fingerprint,
         })
     };
     entries.into_iter().filter_map(transcript).collect()
+}
+
+/// Lists the conversations in opencode's database.
+fn conversations_in(folder: &Path) -> Vec<Transcript> {
+    let database = Database::in_folder(folder);
+    // A database that cannot be read now is read again with the next scan; an import says why.
+    let found = database.conversations().unwrap_or_default().into_iter();
+    let transcript = |conversation: Conversation| Transcript {
+        source: TranscriptSource::OpenCode,
+        path: database.path().join(&conversation.id),
+        fingerprint: Fingerprint::of_conversation(&conversation),
+    };
+    found.map(transcript).collect()
 }
 
 #[cfg(test)]
@@ -127,18 +166,18 @@ mod tests {
         fs::write(folder.join("notes.jsonl"), "").unwrap();
         let link = folder.join(format!("{}.jsonl", ID.replace('5', "6")));
         symlink("/etc/passwd", link).unwrap();
-        let tree = tree(Agent::Claude, root.path());
+        let tree = tree(TranscriptSource::ClaudeCode, root.path());
         assert_eq!(tree.leaves, std::slice::from_ref(&folder));
         assert_eq!(
             tree.above,
             [root.path().to_owned(), root.path().join("projects")]
         );
-        let found = transcripts_in(Agent::Claude, root.path(), &folder);
+        let found = transcripts_in(TranscriptSource::ClaudeCode, root.path(), &folder);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].path, file);
         let mut seen = vec![found[0].fingerprint];
         let mut differs = || {
-            let fingerprint = Fingerprint::of(Agent::Claude, &file).unwrap();
+            let fingerprint = Fingerprint::of(TranscriptSource::ClaudeCode, &file).unwrap();
             let new = !seen.contains(&fingerprint);
             seen.push(fingerprint);
             new

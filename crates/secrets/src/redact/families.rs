@@ -75,6 +75,8 @@ const FAMILIES: &[Family] = &[
     Family("slack-token", "xoxr-", Tail::Dashed, 16, 255),
     Family("slack-token", "xoxs-", Tail::Dashed, 16, 255),
     Family("slack-token", "xapp-", Tail::Dashed, 16, 255),
+    // Tokens of `segno serve`: an id and a secret.
+    Family("segno-token", "segno_", Tail::Dashed, 81, 81),
     Family("stripe-key", "sk_live_", Tail::Plain, 16, 255),
     Family("stripe-key", "sk_test_", Tail::Plain, 16, 255),
     Family("stripe-key", "rk_live_", Tail::Plain, 16, 255),

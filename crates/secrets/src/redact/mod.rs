@@ -39,4 +39,5 @@ mod structured;
 mod tests;
 mod view;
 
+pub use name::is_secret_variable;
 pub use redactor::Redactor;

@@ -97,8 +97,14 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
+/// Variables in which a shell keeps its folder; their names end like those of passwords.
+const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
+
 /// Whether an environment variable of this name contains a secret.
-pub(super) fn is_secret_variable(name: &str) -> bool {
+pub fn is_secret_variable(name: &str) -> bool {
+    if FOLDERS.contains(&name) {
+        return false;
+    }
     let words = words(name);
     let descriptive = words
         .last()
@@ -204,6 +210,7 @@ mod tests {
             "API_KEY_2",
             "OPENAI_API_KEY",
             "AWS_ACCESS_KEY_ID",
+            "DB_PWD",
         ] {
             assert!(is_secret_variable(name), "{name}");
         }
@@ -217,6 +224,8 @@ mod tests {
             "SECRET_NAME",
             "GOPRIVATE",
             "XAUTHORITY",
+            "PWD",
+            "OLDPWD",
             "",
         ] {
             assert!(!is_secret_variable(name), "{name}");

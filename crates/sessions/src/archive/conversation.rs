@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use segno_core::bundle::Bundle;
 use segno_core::journal::{Event, Head, JournalEvent, Text};
-use segno_core::model::Part;
-use segno_core::step::Path;
 use segno_core::tool::ToolCall;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::conversation::Message;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -27,37 +27,6 @@ pub(super) struct Conversation {
     pub(super) tools: BTreeSet<String>,
     #[serde(skip)]
     pending: BTreeMap<(String, String), Value>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Role {
-    User,
-    Assistant,
-    Tool,
-    Summary,
-    Question,
-    Person,
-}
-
-#[derive(Debug, Serialize)]
-struct Message {
-    /// The position in the journal.
-    id: String,
-    at: String,
-    step: String,
-    role: Role,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<String>,
-    content: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ToolCall>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    is_error: Option<bool>,
 }
 
 /// Reads the messages from an exported session.
@@ -89,79 +58,37 @@ pub(super) fn conversation(bundle: &Bundle) -> Conversation {
 
 impl Conversation {
     fn add_event(&mut self, entry: &JournalEvent, text: impl Fn(&Text) -> String) {
-        let say = |path: &Path, role, content| Message {
-            id: entry.seq.to_string(),
-            at: entry.at.to_string(),
-            step: path.to_string(),
-            role,
-            agent: None,
-            content,
-            tool_calls: Vec::new(),
-            tool_call_id: None,
-            tool: None,
-            is_error: None,
-        };
-        let message = match &entry.event {
-            Event::StepStarted(event) => Message {
-                agent: Some(event.agent.clone()),
-                ..say(&event.path, Role::User, text(&event.input))
-            },
-            Event::ModelReplied(event) => {
-                self.turn_count += 1;
-                let parts: Vec<Part> =
-                    serde_json::from_str(&text(&event.parts)).unwrap_or_default();
-                let (mut words, mut tool_calls) = (String::new(), Vec::new());
-                for part in parts {
-                    match part {
-                        Part::Text { text } => words.push_str(&text),
-                        Part::Call(call) => tool_calls.push(call),
-                        Part::Raw { .. } => {}
-                    }
-                }
-                self.add_pending(&event.path, &tool_calls);
-                Message {
-                    tool_calls,
-                    ..say(&event.path, Role::Assistant, words)
-                }
+        match &entry.event {
+            Event::ModelReplied(_) => self.turn_count += 1,
+            Event::ToolStarted(event) => {
+                self.tools.insert(event.tool.clone());
             }
             Event::ToolFinished(event) => {
                 self.tools.insert(event.tool.clone());
                 let call = (event.path.to_string(), event.call.clone());
                 self.pending.remove(&call);
-                Message {
-                    tool_call_id: Some(event.call.clone()),
-                    tool: Some(event.tool.clone()),
-                    is_error: Some(event.is_error),
-                    ..say(&event.path, Role::Tool, text(&event.output))
-                }
             }
             Event::StepFinished(event) => {
                 self.turn_count += 1;
                 let step = event.path.to_string();
                 self.pending.retain(|(pending, _), _| *pending != step);
-                say(&event.path, Role::Assistant, text(&event.output))
             }
-            Event::ConversationCompacted(event) => {
-                say(&event.path, Role::Summary, text(&event.summary))
-            }
-            Event::QuestionAsked(event) => say(&event.path, Role::Question, event.prompt.clone()),
-            Event::QuestionAnswered(event) => say(&event.path, Role::Person, text(&event.answer)),
-            Event::ToolStarted(event) => {
-                self.tools.insert(event.tool.clone());
-                return;
-            }
-            _ => return,
+            _ => {}
+        }
+        let Some(message) = Message::of(entry, text) else {
+            return;
         };
+        self.add_pending(&message.step, &message.tool_calls);
         self.messages.push(message);
     }
 
     /// Records tool calls as pending.
-    fn add_pending(&mut self, step: &Path, calls: &[ToolCall]) {
+    fn add_pending(&mut self, step: &str, calls: &[ToolCall]) {
         for call in calls {
             let mut shape = serde_json::to_value(call).expect("calls serialize to JSON");
-            shape["step"] = Value::from(step.to_string());
+            shape["step"] = Value::from(step);
             self.pending
-                .insert((step.to_string(), call.id.clone()), shape);
+                .insert((step.to_owned(), call.id.clone()), shape);
         }
     }
 }
@@ -172,6 +99,7 @@ mod tests {
     use segno_core::digest::Digest;
     use segno_core::id::Name;
     use segno_core::journal::{ModelReplied, StepStarted, ToolFinished, ToolStarted};
+    use segno_core::step::Path;
     use segno_core::usage::Usage;
     use segno_testkit::journal::JournalBuilder;
     use serde_json::json;
@@ -206,6 +134,7 @@ mod tests {
             turn: 1,
             parts: Text::Inline(parts.to_string()),
             usage: Usage::default(),
+            window: None,
         };
         let tool = |call: &str, tool: &str| ToolStarted {
             path: path.clone(),

@@ -54,6 +54,9 @@ pub enum Error {
     AmbiguousAgent { place: PathBuf, agents: Vec<String> },
     #[error("the message is empty")]
     Empty,
+    /// The next message of the chat was handed to a worker.
+    #[error("session `{name}` has a message that waits for a worker")]
+    MessageWaits { name: Name },
     #[error("the message has {bytes} bytes; the limit is {}", MAX_MESSAGE_BYTES)]
     TooLong { bytes: u64 },
     /// The session is no chat.
@@ -91,6 +94,9 @@ impl Diagnose for Error {
             }
             Self::Empty => Diagnosis::new(Kind::Invalid, "R0142")
                 .hint("write a message: `segno chat \"...\"`"),
+            Self::MessageWaits { name } => Diagnosis::new(Kind::Locked, "R0146").hint(format!(
+                "`segno resume {name}` sends it now; `segno pause {name}` withdraws it"
+            )),
             Self::TooLong { .. } => Diagnosis::new(Kind::Invalid, "R0143")
                 .hint("put the text into a file in this folder, and refer to the file"),
             Self::NotAChat { name, .. } => Diagnosis::new(Kind::Conflict, "R0144")

@@ -28,12 +28,11 @@ use std::path::Path as Folder;
 use std::sync::{Arc, Mutex};
 
 use segno_core::error::{Diagnose, Kind as Sort};
-use segno_core::journal::{Ending, ExchangeEnded, Head, InFlight, Run};
-use segno_core::session::Kind;
+use segno_core::journal::{Ending, ExchangeEnded, Head, InFlight, OnDrift, Run};
+use segno_core::session::{Kind, Status};
 use segno_core::state::{Chat, State};
 use segno_core::step::Path;
 use segno_core::store::Summary;
-use segno_engine::resume::drift::OnDrift;
 use segno_engine::run::{self, RunStart};
 use segno_engine::steps::chat::{Audience, Exchange, Log, Past};
 use segno_engine::{Env, Observer, Outcome, StopToken, history, lease};
@@ -43,7 +42,7 @@ use crate::listing;
 use crate::next_run::{self, Options};
 
 pub use error::{Error, MAX_MESSAGE_BYTES};
-pub use open::{ChatAgent, NewChat, open};
+pub use open::{ChatAgent, NewChat, open, open_idle};
 pub use status_change::{clear, set_idle};
 pub use sweep::{Effect, Limits, Swept, sweep};
 
@@ -73,7 +72,7 @@ pub(crate) fn validate_message(
 
 /// Refuses a session that is no chat.
 pub fn is_chat(summary: &Summary) -> Result<(), Error> {
-    if summary.kind == Kind::Chat {
+    if summary.kind.is_chat() {
         return Ok(());
     }
     Err(Error::NotAChat {
@@ -87,7 +86,7 @@ pub async fn newest(env: &Env, workspace: &Folder) -> Result<Summary, Error> {
     let chats = listing::resumable_sessions(env, workspace)
         .await?
         .into_iter();
-    let mut chats = chats.filter(|summary| summary.kind == Kind::Chat);
+    let mut chats = chats.filter(|summary| summary.kind.is_chat());
     chats.next_back().ok_or_else(|| {
         let workspace = workspace.to_owned();
         Error::NoChatHere { workspace }
@@ -104,6 +103,42 @@ pub async fn send(
     observer: Arc<dyn Observer>,
     stop_token: StopToken,
 ) -> Result<Outcome, Error> {
+    refuse_while_message_waits(env, summary).await?;
+    // People work in the folder while they chat.
+    let options = Options {
+        on_drift: OnDrift::Accept,
+        ..Options::default()
+    };
+    let sending = send_with(
+        env, summary, message, options, audience, observer, stop_token,
+    );
+    sending.await
+}
+
+/// Refuses a message while another one waits for a worker, so that no message is lost.
+async fn refuse_while_message_waits(env: &Env, summary: &Summary) -> Result<(), Error> {
+    if summary.status != Status::Pending {
+        return Ok(());
+    }
+    let state = history::load_state(env, summary.id).await?;
+    match state.request() {
+        Some(request) if request.options.message.is_some() => Err(Error::MessageWaits {
+            name: summary.name.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Like [`send`], with the options of a resume.
+pub(crate) async fn send_with(
+    env: &Env,
+    summary: &Summary,
+    message: &str,
+    options: Options,
+    audience: Audience,
+    observer: Arc<dyn Observer>,
+    stop_token: StopToken,
+) -> Result<Outcome, Error> {
     is_chat(summary)?;
     next_run::check_resumable(summary)?;
     let message = validate_message(env, message, &*observer)?;
@@ -111,9 +146,9 @@ pub async fn send(
     let options = Options {
         // A message without an answer is abandoned, so its outcome needs no decision.
         in_flight: Some(InFlight::Repeat),
-        // People work in the folder while they chat.
-        on_drift: OnDrift::Accept,
-        ..Options::default()
+        // The message is what is sent, not an addition to it.
+        message: None,
+        ..options
     };
     let prepared = prepare(env, summary, lease.run, options, &*observer, |chat| {
         (
@@ -142,6 +177,13 @@ pub async fn resume(
     let state = history::load_state(env, summary.id).await;
     let state = release_on_error(env, summary, lease.run, state).await?;
     let Some(path) = unanswered(&state) else {
+        if let Some(message) = options.message.clone() {
+            let _ = env.store.release(summary.id, lease.run).await;
+            let sending = send_with(
+                env, summary, &message, options, audience, observer, stop_token,
+            );
+            return Box::pin(sending).await;
+        }
         let rest = audience.idle_status();
         let reopened =
             status_change::write_run(env, summary, lease.run, Vec::new(), rest, observer).await;
@@ -152,6 +194,16 @@ pub async fn resume(
     });
     let (env, run_start) = release_on_error(env, summary, lease.run, prepared.await).await?;
     Ok(Box::pin(run::execute(&env, run_start, observer, stop_token)).await?)
+}
+
+/// Whether a session continues message by message. An adopted conversation does, unless it was
+/// adopted by an early version as the only step of a workflow.
+pub async fn takes_messages(env: &Env, summary: &Summary) -> Result<bool, history::Error> {
+    Ok(match summary.kind {
+        Kind::Chat => true,
+        Kind::Workflow => false,
+        Kind::Agent => history::load_state(env, summary.id).await?.chat.is_some(),
+    })
 }
 
 /// The message whose answer was interrupted, if there is one.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::digest::Digest;
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{ChatOpened, SessionCreated};
-use segno_core::session::Kind;
-use segno_core::state::Chat;
+use segno_core::journal::{ChatOpened, Event, Run, RunEnded, RunPurpose, SessionCreated};
+use segno_core::session::{Kind, Status};
+use segno_core::state::{Chat, State};
+use segno_core::store::Summary;
 use segno_engine::run::{self, RunStart};
 use segno_engine::steps::Agents;
 use segno_engine::steps::chat::Past;
@@ -19,7 +20,7 @@ use segno_spec as spec;
 use segno_spec::Workflow;
 
 use super::{Audience, Error, exchange, validate_message};
-use crate::start::{self, Naming, Request, create, read_spec};
+use crate::start::{self, Naming, Request, create, load_text, read_spec};
 
 /// The default name of a chat.
 const NAME: &str = "chat";
@@ -44,6 +45,8 @@ pub enum ChatAgent {
         file: PathBuf,
         agent: Option<String>,
     },
+    /// The same for a spec that has no file.
+    Text { spec: String, agent: Option<String> },
 }
 
 impl ChatAgent {
@@ -81,6 +84,12 @@ impl ChatAgent {
                 let (text, workflow) = read_spec(env, file)?;
                 let agent = choose_agent(&workflow, agent.as_deref(), file)?;
                 Ok((text, workflow, file.clone(), agent))
+            }
+            Self::Text { spec, agent } => {
+                let (text, workflow) = load_text(spec)?;
+                let place = Path::new("the text");
+                let agent = choose_agent(&workflow, agent.as_deref(), place)?;
+                Ok((text, workflow, PathBuf::new(), agent))
             }
         }
     }
@@ -123,46 +132,13 @@ pub async fn open(
     let (text, workflow, file, agent) = opening.source.read(env)?;
     let notice = |message: &str| observer.notice(message);
     let (env, secrets) = &env.for_workflow(&workflow, &file, &notice);
-    let request = Request {
-        spec: file.clone(),
-        variables: BTreeMap::new(),
-        name: opening.name.clone(),
-        workspace: opening.workspace.clone(),
-        out: opening.workspace.clone(),
-        force: false,
-    };
-    let variables = start::bind(env, &workflow, &request, &notice)?;
     let folder = &opening.workspace;
     let preparing = Agents::prepare(env, &workflow, secrets, &file, folder, &*observer);
     let agents = preparing.await?;
-    let (spec, _) = journal::redact_and_store(env, &text).await?;
-    let mut entropy = [0; 10];
-    env.random.fill(&mut entropy);
-    let session = SessionId::new(env.clock.now(), entropy);
-    let created = SessionCreated {
-        name: opening
-            .name
-            .clone()
-            .unwrap_or_else(|| Name::sanitized(NAME)),
-        session_kind: Kind::Chat,
-        workspace: path_text(&opening.workspace)?,
-        spec_path: path_text(&file)?,
-        spec,
-        spec_digest: Digest::of(text.as_bytes()),
-        variables,
-        out: path_text(&opening.workspace)?,
-        force: false,
-        commit: None,
-    };
-    let naming = match opening.name {
-        Some(_) => Naming::Given,
-        None => Naming::Numbered,
-    };
-    let opened = ChatOpened {
-        agent,
-        max_turns: opening.max_turns,
-    };
-    let opened = vec![opened.into()];
+    let created = describe(env, &opening, &text, &workflow, &file, &notice).await?;
+    let session = start::new_id(env);
+    let naming = naming(&opening);
+    let opened = vec![opened(agent, &opening)];
     let creating = create(env, session, created, opened, naming, &*observer);
     let (name, state) = creating.await?;
     let chat = state.chat.clone().expect("it was just opened");
@@ -173,6 +149,84 @@ pub async fn open(
         ..RunStart::first(session, name, workflow, agents, state)
     };
     Ok(Box::pin(run::execute(env, run_start, observer, stop_token)).await?)
+}
+
+/// Opens a chat without a message. The next message is its first.
+pub async fn open_idle(
+    env: &Env,
+    session: SessionId,
+    opening: NewChat,
+    notice: &(dyn Fn(&str) + Sync),
+) -> Result<Summary, Error> {
+    let (text, workflow, file, agent) = opening.source.read(env)?;
+    let (env, _) = &env.for_workflow(&workflow, &file, notice);
+    let created = describe(env, &opening, &text, &workflow, &file, notice).await?;
+    let opened = opened(agent, &opening);
+    let at = env.clock.now();
+    let seal = |created: SessionCreated| {
+        let ended = RunEnded {
+            status: Status::Paused,
+            error: None,
+        };
+        let started = env.run_started(RunPurpose::Bookkeeping);
+        let events = [created.into(), started, opened.clone(), ended.into()];
+        let events = events.into_iter().map(|event| (at, event)).collect();
+        start::seal(&mut State::empty(session), session, Run(1), events)
+    };
+    start::create_sealed(env, session, &created, naming(&opening), seal).await?;
+    Ok(env.store.summary(session).await?)
+}
+
+fn opened(agent: String, opening: &NewChat) -> Event {
+    ChatOpened {
+        agent,
+        max_turns: opening.max_turns,
+    }
+    .into()
+}
+
+fn naming(opening: &NewChat) -> Naming {
+    match opening.name {
+        Some(_) => Naming::Given,
+        None => Naming::Numbered,
+    }
+}
+
+/// The first event of a chat. Stores its spec.
+async fn describe(
+    env: &Env,
+    opening: &NewChat,
+    text: &str,
+    workflow: &Workflow,
+    file: &Path,
+    notice: &(dyn Fn(&str) + Sync),
+) -> Result<SessionCreated, Error> {
+    let request = Request {
+        spec: file.to_owned(),
+        variables: BTreeMap::new(),
+        name: opening.name.clone(),
+        workspace: opening.workspace.clone(),
+        out: opening.workspace.clone(),
+        force: false,
+    };
+    let variables = start::bind(env, workflow, &request, notice)?;
+    let (spec, _) = journal::redact_and_store(env, text).await?;
+    Ok(SessionCreated {
+        name: opening
+            .name
+            .clone()
+            .unwrap_or_else(|| Name::sanitized(NAME)),
+        session_kind: Kind::Chat,
+        workspace: path_text(&opening.workspace)?,
+        spec_path: path_text(file)?,
+        spec,
+        spec_digest: Digest::of(text.as_bytes()),
+        variables,
+        out: path_text(&opening.workspace)?,
+        force: false,
+        commit: None,
+        pattern: None,
+    })
 }
 
 #[cfg(test)]

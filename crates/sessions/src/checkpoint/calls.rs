@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use segno_core::conversation::ConversationItem;
-use segno_core::journal::{Event, Text};
+use segno_core::journal::Event;
 use segno_core::state::FinishedSteps;
 use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 use segno_core::usage::Usage;
-use segno_engine::steps::chat::Tally;
-use segno_engine::{Env, journal, steps};
+use segno_engine::{Env, steps};
+
+use crate::reported::Reported;
 
 /// How often models and tools were called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,8 +24,7 @@ pub struct Calls {
 #[derive(Default)]
 pub(super) struct Counter {
     calls: Calls,
-    /// What CLI agents reported, by step.
-    reported: HashMap<Path, Vec<Text>>,
+    reported: Reported,
     agents: HashMap<Path, String>,
 }
 
@@ -37,10 +36,7 @@ impl Counter {
             }
             Event::ModelReplied(_) | Event::ConversationCompacted(_) => self.calls.model += 1,
             Event::ToolFinished(_) => self.calls.tool += 1,
-            Event::AgentMessages(event) => {
-                let reported = self.reported.entry(event.path.clone());
-                reported.or_default().push(event.items.clone());
-            }
+            Event::AgentMessages(event) => self.reported.add(event),
             Event::StepFinished(event) if self.is_answer(&event.path) => self.calls.model += 1,
             // A refused call costs nothing, and is none.
             Event::StepFailed(event) if event.usage != Usage::default() => {
@@ -56,19 +52,13 @@ impl Counter {
     fn is_answer(&self, path: &Path) -> bool {
         let agent = self.agents.get(path).map(String::as_str);
         let calls = agent.is_some_and(|agent| agent != steps::GIT && agent != FinishedSteps::USER);
-        calls && !self.reported.contains_key(path)
+        calls && !self.reported.has(path)
     }
 
     /// Reads what CLI agents reported, and returns the counts.
     pub(super) async fn finish(self, env: &Env) -> Result<Calls, StoreError> {
         let mut calls = self.calls;
-        for texts in self.reported.values() {
-            let mut tally = Tally::default();
-            for text in texts {
-                let items = journal::load_text(env, text).await?;
-                let items: Vec<ConversationItem> = serde_json::from_str(&items).unwrap_or_default();
-                items.iter().for_each(|item| tally.add(item));
-            }
+        for tally in self.reported.tallies(env).await?.values() {
             calls.model += tally.replies;
             calls.tool += tally.tool_calls;
         }

@@ -9,7 +9,7 @@ use segno_core::step::Path;
 use segno_core::time::Timestamp;
 use segno_core::usage::Usage;
 use segno_engine::resume::drift;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::messages::{self, Author};
 
@@ -18,6 +18,15 @@ const MAX_TEXT: usize = 2000;
 
 /// The limit of listed files.
 const MAX_FILES: usize = 200;
+
+/// As in all JSON for programs and people.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn as_text<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -33,6 +42,7 @@ pub enum Item {
 pub struct NoteItem {
     pub note: Option<NoteId>,
     /// The time of the last correction, or of the note.
+    #[serde(serialize_with = "as_text")]
     pub at: Timestamp,
     /// The kind of author.
     pub source: Source,
@@ -47,6 +57,7 @@ pub struct NoteItem {
 #[derive(Debug, Serialize)]
 pub struct Step {
     pub step: Path,
+    #[serde(serialize_with = "as_text")]
     pub at: Timestamp,
     /// The journal event.
     pub entry: Seq,
@@ -68,6 +79,7 @@ pub enum Outcome {
 
 #[derive(Debug, Serialize)]
 pub struct Message {
+    #[serde(serialize_with = "as_text")]
     pub at: Timestamp,
     pub step: Path,
     /// The journal event.

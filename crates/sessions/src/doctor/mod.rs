@@ -7,9 +7,10 @@ mod snapshots;
 
 use std::collections::BTreeSet;
 
+use segno_core::checkpoint::Position;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Diagnosis};
-use segno_core::id::SessionId;
+use segno_core::id::{CheckpointId, SessionId};
 use segno_core::journal::{Head, Text};
 use segno_core::snapshot::{self, Depth, Progress};
 use segno_core::state::State;
@@ -62,9 +63,14 @@ pub struct Report {
 impl Report {
     /// Whether anything was lost or cannot be trusted.
     pub fn is_damaged(&self) -> bool {
-        self.findings
-            .iter()
-            .any(|finding| finding.severity == Severity::Damage)
+        self.damaged() > 0
+    }
+
+    /// How many objects are damaged.
+    pub fn damaged(&self) -> u64 {
+        let damage = self.findings.iter();
+        let damage = damage.filter(|finding| finding.severity == Severity::Damage);
+        damage.count() as u64
     }
 }
 
@@ -91,6 +97,7 @@ pub async fn verify(
             Err(error) => Err(error),
         });
     }
+    let positions = snapshots::positions(env).await?;
     let (total, mut referred) = (found.len(), BTreeSet::new());
     let mut transcripts = Vec::new();
     for (done, summary) in found.into_iter().enumerate() {
@@ -98,7 +105,10 @@ pub async fn verify(
         match summary {
             Ok(summary) => {
                 report.sessions += 1;
-                match verify_session(env, &summary, &mut report, &mut referred).await {
+                let positions = positions.get(&summary.id).map_or(&[][..], Vec::as_slice);
+                let verified =
+                    verify_session(env, &summary, positions, &mut report, &mut referred).await;
+                match verified {
                     Ok(state) => transcripts.extend(snapshots::transcripts(&state)),
                     Err(error) => report.damage(
                         Some(summary.id),
@@ -140,20 +150,35 @@ pub async fn verify(
 async fn verify_session(
     env: &Env,
     summary: &Summary,
+    positions: &[(CheckpointId, Position)],
     report: &mut Report,
     referred: &mut BTreeSet<Digest>,
 ) -> Result<State, history::Error> {
     let (session, status) = (summary.id, summary.status);
     let mut state = State::empty(session);
-    let mut blobs = Vec::new();
+    let (mut blobs, mut others) = (Vec::new(), Vec::new());
     history::read_events(env, session, Head::genesis(session), |entry| {
         report.events += 1;
+        let here = positions.iter().filter(|(_, at)| at.seq == entry.seq);
+        let differing = here.filter(|(_, at)| at.hash != entry.hash);
+        others.extend(differing.map(|(checkpoint, at)| (*checkpoint, at.seq)));
         if let Some(Text::Blob { blob, bytes }) = entry.event.text() {
             blobs.push((*blob, *bytes, entry.seq));
         }
         history::apply(&mut state, session, &entry)
     })
     .await?;
+    // P9: checkpoints are sealed with a key, so a journal that was rewritten as a whole, with all
+    // hashes, does not fit those that were taken of it before.
+    for (checkpoint, seq) in others {
+        report.damage(
+            Some(session),
+            format!("event {seq}"),
+            format!(
+                "is not the one that checkpoint {checkpoint} was taken at; the journal was rewritten or replaced"
+            ),
+        );
+    }
     for (blob, bytes, seq) in blobs {
         referred.insert(blob);
         match env.store.get(blob).await {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use segno_core::checkpoint::Manifest;
+use segno_core::checkpoint::{Manifest, Position};
 use segno_core::digest::Digest;
 use segno_core::error::join_shown;
+use segno_core::id::{CheckpointId, SessionId};
 use segno_core::snapshot::{Damage, Depth, Progress};
 use segno_core::state::State;
 use segno_core::store::{Error as StoreError, Finding, Severity};
@@ -24,6 +25,21 @@ pub(super) async fn readable_checkpoints(env: &Env) -> Result<Vec<Manifest>, Sto
     let all = env.store.list_checkpoints(None).await?;
     // The examination of the store reports the others.
     Ok(all.into_iter().filter_map(Result::ok).collect())
+}
+
+/// Where the checkpoints that were taken here are in the journals of their sessions. Those from
+/// elsewhere may belong to another history of a session that continues in both places.
+pub(super) async fn positions(
+    env: &Env,
+) -> Result<BTreeMap<SessionId, Vec<(CheckpointId, Position)>>, StoreError> {
+    let mut positions: BTreeMap<SessionId, Vec<_>> = BTreeMap::new();
+    for manifest in readable_checkpoints(env).await? {
+        if manifest.origin.is_none() {
+            let of_session = positions.entry(manifest.session).or_default();
+            of_session.push((manifest.id, manifest.journal));
+        }
+    }
+    Ok(positions)
 }
 
 /// Examines the snapshots of all checkpoints, and those in `transcripts`.

@@ -120,8 +120,12 @@ async fn newest(
         {
             return Ok(Some(record));
         }
+        if let Ok(Some((_, copy))) = transcripts::copy_from_elsewhere(&*cli_agent, native).await {
+            return Ok(Some(copy));
+        }
     }
-    transcripts::newest_transcript(env, summary.id, native).await
+    let newest = transcripts::newest_transcript(env, summary.id, native).await?;
+    Ok(newest.map(|(_, copy)| copy))
 }
 
 /// The transcripts as attachments.

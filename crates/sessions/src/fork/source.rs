@@ -143,6 +143,7 @@ impl SourceState {
             // The fork must not overwrite artifacts of the source.
             force: false,
             commit: created.commit,
+            pattern: created.pattern,
         })
     }
 
@@ -182,7 +183,11 @@ impl SourceState {
                 let read_to = None;
                 return Some(NotesWritten { read_to, ..written }.into());
             }
-            Event::NoteWithdrawn(_) | Event::ChatOpened(_) | Event::ChatCleared(_) => {
+            // So is what agents stored, as of the last event that is copied.
+            Event::NoteWithdrawn(_)
+            | Event::AgentStateChanged(_)
+            | Event::ChatOpened(_)
+            | Event::ChatCleared(_) => {
                 return Some(entry.event);
             }
             _ => {}

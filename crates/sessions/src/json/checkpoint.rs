@@ -2,12 +2,13 @@
 
 use segno_core::checkpoint::{Manifest, Repository};
 use segno_core::handoff::{NoteContent, NoteList, StoredNote};
+use segno_core::snapshot::{Change, StoredFile};
 use segno_core::usage::ContextUsage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{context_usage, fields, object, usage, work_plan};
-use crate::checkpoint::{Content, Overview};
+use super::{context_usage, fields, object, session_usage, total_usage, usage, work_plan};
+use crate::checkpoint::{Content, Difference, Overview, RestoreOutcome, notes_diff};
 use crate::progress::Progress;
 
 /// A part of what a checkpoint contains, apart from files.
@@ -87,6 +88,67 @@ pub fn checkpoint_overview(manifest: &Manifest, overview: Option<&Overview>) -> 
     line
 }
 
+/// A file of a checkpoint.
+pub fn stored_file(file: &StoredFile) -> Value {
+    json!({
+        "v": super::V,
+        "kind": "stored_file",
+        "path": file.path,
+        "type": file.kind.as_str(),
+        "mode": format!("{:o}", file.mode),
+        "size": file.size,
+        "target": file.target,
+    })
+}
+
+/// A file that differs between two checkpoints.
+pub fn changed_file(change: &Change) -> Value {
+    let word = change.kind.as_str();
+    json!({"v": super::V, "kind": "file", "change": word, "path": change.path})
+}
+
+/// A note that differs between two checkpoints.
+pub fn changed_note(change: &notes_diff::Change) -> Value {
+    let notes_diff::Change { kind, id, note } = change;
+    json!({"v": super::V, "kind": "note", "change": kind.as_str(), "id": id, "note": note})
+}
+
+/// What differs between two checkpoints, apart from the list of files and notes.
+pub fn difference(from: &Manifest, to: &Manifest, found: &Difference) -> Value {
+    let notes = found.notes.as_ref();
+    let others = found.others.iter();
+    json!({
+        "v": super::V,
+        "kind": "difference",
+        "from": from.id,
+        "to": to.id,
+        "files": found.files.len(),
+        "done": notes.map_or(&[][..], |notes| &notes.done),
+        "undone": notes.map_or(&[][..], |notes| &notes.undone),
+        "journals": notes.is_some(),
+        "steps": i64::try_from(found.steps).unwrap_or(i64::MAX),
+        "usage": usage(&found.usage),
+        "others": others.map(|(what, from, to)| json!({"what": what, "from": from, "to": to})).collect::<Vec<_>>(),
+    })
+}
+
+/// A checkpoint that was restored, or would be.
+pub fn restored(manifest: &Manifest, outcome: &RestoreOutcome, dry_run: bool) -> Value {
+    let restored = &outcome.restored;
+    json!({
+        "v": super::V,
+        "kind": if dry_run { "would_restore" } else { "restored" },
+        "checkpoint": manifest.id,
+        "folder": outcome.folder.display().to_string(),
+        "written": restored.written,
+        "bytes": restored.bytes,
+        "unchanged": restored.unchanged,
+        "removed": restored.removed,
+        "disarmed": restored.disarmed,
+        "rescue": outcome.rescue.as_ref().map(|rescue| rescue.id),
+    })
+}
+
 /// Sections of a checkpoint by name; `null` where the journal is not here.
 pub fn checkpoint_sections(
     sections: &[Section],
@@ -108,7 +170,7 @@ fn checkpoint_section(section: Section, manifest: &Manifest, content: Option<&Co
     }
     let Some(content) = content else {
         return match section {
-            Section::Usage => usage(&manifest.usage),
+            Section::Usage => total_usage(&manifest.usage),
             _ => Value::Null,
         };
     };
@@ -169,11 +231,15 @@ fn repository(repository: &Repository) -> Value {
 
 fn detailed_usage(content: &Content) -> Value {
     let state = &content.state;
-    let mut value = usage(&state.usage);
+    let mut value = session_usage(state);
     value["model_calls"] = content.calls.model.into();
     value["tool_calls"] = content.calls.tool.into();
     value["active_ms"] = state.active_ms.into();
-    value["context"] = json!(state.newest_context.map(context));
+    let estimated = state.estimated_context();
+    value["context"] = json!(state.newest_context.or(estimated).map(context));
+    if estimated.is_some() {
+        value["context"]["estimated"] = true.into();
+    }
     value
 }
 

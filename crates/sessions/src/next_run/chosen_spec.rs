@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use segno_core::digest::Digest;
 use segno_core::id::SessionId;
 use segno_core::journal::{Event, OnChange, Seq, SpecChanged};
+use segno_core::session::{Kind, PatternKind};
 use segno_core::state::{FinishedSteps, State};
 use segno_core::store::{Error as StoreError, Summary};
 use segno_engine::history::{self, recorded_spec};
@@ -33,6 +34,8 @@ pub(crate) struct ChosenSpec {
 
 pub(crate) struct EditedSpec {
     text: String,
+    /// The pattern, if the journal does not name it yet.
+    pattern: Option<PatternKind>,
     pub(crate) edit: SpecEdit,
 }
 
@@ -57,6 +60,7 @@ impl EditedSpec {
             spec_digest: Digest::of(self.text.as_bytes()),
             steps: self.edit.into_paths(),
             policy,
+            pattern: self.pattern,
         };
         Ok([changed.into()].into_iter().chain(discarded).collect())
     }
@@ -188,10 +192,17 @@ pub(super) async fn choose_spec(
     let alike = alike.as_ref().unwrap_or(&workflow);
     let edit = SpecEdit::new(&kept, alike, state, finished);
     edit.check(&summary.name, options.on_change, &options.consent)?;
+    let recorded = state.created.as_ref().and_then(|created| created.pattern);
+    let pattern = Some(workflow.pattern.kind());
+    let pattern = pattern.filter(|_| summary.kind == Kind::Workflow && recorded != pattern);
     Ok(ChosenSpec {
         policy,
         notice: Some(edit.describe(spec_path, policy)),
-        edited: Some(EditedSpec { text, edit }),
+        edited: Some(EditedSpec {
+            text,
+            pattern,
+            edit,
+        }),
         workflow,
     })
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use segno_core::checkpoint::Trigger;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
-use segno_core::session::{Kind, Status};
+use segno_core::session::Status;
 use segno_core::state::Created;
 use segno_core::store::{Error as StoreError, Summary};
 use segno_engine::run::RunStart;
@@ -89,13 +89,21 @@ pub async fn resume(
     observer: Arc<dyn Observer>,
     stop_token: StopToken,
 ) -> Result<Outcome, Error> {
-    if summary.kind == Kind::Chat {
+    let requested = requested_message(env, &summary).await?;
+    if chat::takes_messages(env, &summary).await? {
         let audience = Audience::Absent;
+        if let (Some(message), None) = (&requested, &options.message) {
+            let sending = chat::send_with(
+                env, &summary, message, options, audience, observer, stop_token,
+            );
+            return Ok(Box::pin(sending).await?);
+        }
         let resuming = chat::resume(env, &summary, options, audience, observer, stop_token);
         return Ok(Box::pin(resuming).await?);
     }
     next_run::check_resumable(&summary)?;
     let mut options = options;
+    options.message = options.message.or(requested);
     let (env, run_start) = loop {
         let lease = lease::acquire(env, &summary).await?;
         let preparing = next_run::prepare(env, &summary, lease.run, options.clone(), &*observer);
@@ -122,6 +130,16 @@ pub async fn resume(
         .await;
     }
     Ok(Box::pin(run::execute(&env, run_start, observer, stop_token)).await?)
+}
+
+/// The message of the run that the session waits for. The process that starts that run sends it.
+async fn requested_message(env: &Env, summary: &Summary) -> Result<Option<String>, history::Error> {
+    if summary.status != Status::Pending {
+        return Ok(None);
+    }
+    let state = history::load_state(env, summary.id).await?;
+    let request = state.request();
+    Ok(request.and_then(|request| request.options.message.clone()))
 }
 
 /// Tells the user how the last run ended, how far the session is, and its new number.

@@ -10,11 +10,11 @@ use segno_core::lease::Owner;
 use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
 use segno_core::session::Status;
 use segno_core::snapshot::WorkspaceStatus;
-use segno_core::state::{NativeConversation, OpenStep, State, default_conversation};
+use segno_core::state::{Chat, NativeConversation, OpenStep, State, default_conversation};
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::usage::{ContextLimits, ContextUsage, Cost, Price, Usage};
-use segno_engine::checkpoint::transcripts::find_transcript;
+use segno_engine::checkpoint::transcripts::{CopySource, find_transcript};
 use segno_engine::resume::evidence::{FoundConversation, Search};
 use segno_engine::resume::{drift, strategies_above};
 use segno_engine::{AgentDriver, Env, checkpoint, history, lease, workspace};
@@ -96,6 +96,8 @@ pub struct CliAgentPlan {
     pub context_usage: Option<ContextUsage>,
     /// The workspace of the conversation, if the step continues in another one.
     pub moved_from: Option<String>,
+    /// Where the transcript is copied from, if it is restored.
+    pub copied_from: Option<CopySource>,
     /// Why the transcript cannot be examined, if it cannot: the step would fail until that is fixed.
     pub unexamined: Option<String>,
     /// The processes that have the conversation open; a resume would be refused.
@@ -168,7 +170,12 @@ pub(crate) async fn steps(
     options: &Options,
 ) -> Result<Vec<StepPlan>, Error> {
     let mut steps = Vec::new();
-    for (path, open) in &state.open_steps {
+    let next = next_message(state);
+    for (path, open) in state
+        .open_steps
+        .iter()
+        .chain(next.as_ref().map(|(path, open)| (path, open)))
+    {
         let way = continuation(env, kept, workflow, state, open, options).await?;
         let agent = options.agent.as_ref().unwrap_or(&open.agent);
         // Only a rate limit of the agent that would be called counts.
@@ -191,6 +198,17 @@ pub(crate) async fn steps(
         });
     }
     Ok(steps)
+}
+
+/// The next message of an adopted conversation that has nothing to continue.
+fn next_message(state: &State) -> Option<(Path, OpenStep)> {
+    let chat = state.chat.as_ref().filter(|_| state.imported.is_some())?;
+    let open = OpenStep {
+        agent: chat.agent.clone(),
+        ..OpenStep::discarded(0, state.updated_at)
+    };
+    let path = Chat::message_path(chat.next_number);
+    state.open_steps.is_empty().then_some((path, open))
 }
 
 async fn continuation(
@@ -311,7 +329,8 @@ async fn plan_cli_agent(
             if matches!(kept, TranscriptCopies::Session(_))
                 && !conversation.evidence.other_agent =>
         {
-            cli_agent.holders(&native.id).await
+            let earlier = native.home.as_deref().map(FilePath::new);
+            cli_agent.holders(&native.id, earlier).await
         }
         _ => Vec::new(),
     };
@@ -329,6 +348,9 @@ async fn plan_cli_agent(
     Ok(CliAgentPlan {
         program: cli_agent.kind(),
         conversation_id: native.map(|native| native.id.clone()),
+        copied_from: conversation
+            .copied_from
+            .filter(|_| plan.strategy == Strategy::Restored),
         plan,
         context_usage,
         moved_from: conversation.moved_from.clone(),

@@ -12,6 +12,7 @@ mod limits;
 mod outputs;
 mod patterns;
 mod questions;
+mod retention;
 mod retries;
 mod schemas;
 mod tools;

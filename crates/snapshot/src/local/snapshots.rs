@@ -9,14 +9,14 @@ use segno_core::digest::Digest;
 use segno_core::ports::{Boxed, Clock};
 use segno_core::snapshot::transfer::PartKind;
 use segno_core::snapshot::{
-    Captured, Change, ChangeKind, Depth, Error, Examined, FolderUse, OmittedPath, Progress,
-    Restore, Restored, Rules, Size, Snapshots, Swept, WorkspaceStatus,
+    Captured, Change, ChangeKind, Depth, Error, Examined, FileKind, FolderUse, OmittedPath,
+    Progress, Restore, Restored, Rules, Size, Snapshots, StoredFile, Swept, WorkspaceStatus,
 };
 use segno_core::time::Timestamp;
 use segno_secrets::cipher::Cipher;
 
 use crate::browse::{self, Difference};
-use crate::entry::{Kind, Why};
+use crate::entry::{Entry, Kind, Why};
 use crate::error;
 use crate::git;
 use crate::named_digests::named_digests;
@@ -147,6 +147,23 @@ pub(super) fn captured(captured: &request::CaptureReport) -> Captured {
         skipped,
         excluded,
         repositories: Vec::new(),
+    }
+}
+
+/// An entry for users.
+fn stored_file(entry: &Entry) -> StoredFile {
+    let (kind, target) = match &entry.kind {
+        Kind::File { .. } => (FileKind::File, None),
+        Kind::Folder => (FileKind::Folder, None),
+        Kind::Link { target } => (FileKind::Link, Some(target)),
+        Kind::HardLink { of } => (FileKind::HardLink, Some(of)),
+    };
+    StoredFile {
+        path: text(&entry.path),
+        kind,
+        mode: entry.mode,
+        size: entry.size(),
+        target: target.map(|target| text(target)),
     }
 }
 
@@ -306,6 +323,20 @@ impl Snapshots for LocalSnapshots {
 
     fn read(&self, snapshot: Digest, path: PathBuf) -> Boxed<'_, Result<Vec<u8>, Error>> {
         Box::pin(self.without_progress(move |store| store.read(snapshot, &path)))
+    }
+
+    fn files(
+        &self,
+        snapshot: Digest,
+        skipped: usize,
+        limit: usize,
+    ) -> Boxed<'_, Result<Vec<StoredFile>, Error>> {
+        Box::pin(self.without_progress(move |store| {
+            let entries = store.list(snapshot)?;
+            // Without the captured folder itself.
+            let files = entries.iter().filter(|it| !it.path.as_os_str().is_empty());
+            Ok(files.skip(skipped).take(limit).map(stored_file).collect())
+        }))
     }
 
     fn head_commit(&self, folder: PathBuf) -> Boxed<'_, Option<String>> {

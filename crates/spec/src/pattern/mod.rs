@@ -11,6 +11,8 @@ mod routing;
 mod step;
 mod tasks;
 
+use segno_core::session::PatternKind;
+
 use super::cursor::{Cursor, shortened};
 use super::fields::Keys;
 
@@ -50,18 +52,23 @@ impl Default for Pattern {
 }
 
 impl Pattern {
-    /// Its name in the format.
-    pub fn name(&self) -> &'static str {
+    /// Which pattern it is.
+    pub const fn kind(&self) -> PatternKind {
         match self {
-            Self::Chain(_) => "chain",
-            Self::Workflow(_) => "workflow",
-            Self::Routing(_) => "routing",
-            Self::Parallel(_) => "parallel",
-            Self::Evaluator(_) => "evaluator_optimizer",
-            Self::Orchestrator(_) => "orchestrator_workers",
-            Self::Graph(_) => "graph",
-            Self::Plan(_) => "plan",
+            Self::Chain(_) => PatternKind::Chain,
+            Self::Workflow(_) => PatternKind::Workflow,
+            Self::Routing(_) => PatternKind::Routing,
+            Self::Parallel(_) => PatternKind::Parallel,
+            Self::Evaluator(_) => PatternKind::EvaluatorOptimizer,
+            Self::Orchestrator(_) => PatternKind::OrchestratorWorkers,
+            Self::Graph(_) => PatternKind::Graph,
+            Self::Plan(_) => PatternKind::Plan,
         }
+    }
+
+    /// Its name in the format.
+    pub const fn name(&self) -> &'static str {
+        self.kind().as_str()
     }
 }
 

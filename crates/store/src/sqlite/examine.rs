@@ -208,8 +208,11 @@ pub(super) fn home(home: &Home) -> Vec<Finding> {
         "cleaned",
         "config.toml",
         "hooks",
+        "notices",
+        "server",
         "spool",
         "watch.lock",
+        "workers",
     ];
     let entries = home.disk().list(home.root()).unwrap_or_default();
     let unknown = entries.into_iter().filter(|entry| {

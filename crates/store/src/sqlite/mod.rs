@@ -9,6 +9,7 @@
 //! Whether a run is alive is told by the lock that its process holds ([`owner_lock`]). Lists come
 //! from an index that may lag and may be deleted ([`index`]).
 
+mod changes;
 mod commit;
 mod connection;
 mod examine;
@@ -42,9 +43,9 @@ use segno_core::ports::{Access, Clock};
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::store::{
-    Batch, Blobs, CachedState, Checkpoints, DiskSpace, Error, Examine, Filter, Finding, Inbox,
-    InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept, Trash,
-    TrashedSession,
+    Batch, Blobs, CachedState, Changes, Checkpoints, DiskSpace, Error, Examine, Filter, Finding,
+    Inbox, InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept, Trash,
+    TrashedSession, Watch,
 };
 use segno_core::time::Timestamp;
 
@@ -52,6 +53,7 @@ use crate::ack_marker::{AckMarker, AckMarkers, MarkerChange};
 use crate::blobs::BlobFolder;
 use crate::checkpoint_files::CheckpointFiles;
 use crate::home::{Home, io_error};
+use changes::FolderWatch;
 use commit::Answer;
 use connection::BUSY_TIMEOUT;
 use index::Index;
@@ -398,6 +400,19 @@ impl Journal for Sqlite {
 
     fn cached_state(&self, session: SessionId) -> Reply<'_, Option<CachedState>> {
         Box::pin(async move { self.read(session, |reader| Ok(reader.folded())) })
+    }
+}
+
+impl Changes for Sqlite {
+    fn watch(&self) -> Result<Box<dyn Watch>, Error> {
+        let (heads, trash) = (self.home.heads(), self.home.trash());
+        match FolderWatch::new(&[&heads, &trash]) {
+            Ok(watch) => Ok(Box::new(watch)),
+            Err(error) => Err(Error::Unavailable {
+                place: format!("the watch on {}", heads.display()),
+                reason: error.to_string(),
+            }),
+        }
     }
 }
 

@@ -155,3 +155,54 @@ impl Names {
 fn target(session: SessionId) -> PathBuf {
     Path::new("../sessions").join(session.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use segno_core::ports::Access;
+    use segno_core::time::Timestamp;
+
+    use super::*;
+    use crate::disk::LocalDisk;
+
+    fn names() -> (Names, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::open(folder.path().join("home"), Arc::new(LocalDisk)).unwrap();
+        (Names::new(&home), folder)
+    }
+
+    fn session() -> SessionId {
+        SessionId::new(Timestamp(1), [1; 10])
+    }
+
+    #[test]
+    fn links_are_complete_once_that_was_said() {
+        let (names, _folder) = names();
+        assert!(!names.is_complete());
+        names.set_complete().unwrap();
+        assert!(names.is_complete());
+        names.set_complete().unwrap();
+    }
+
+    #[test]
+    fn lock_that_is_a_link_is_not_opened() {
+        let (names, folder) = names();
+        symlink(folder.path().join("elsewhere"), names.lock_path()).unwrap();
+        names.set_complete().unwrap_err();
+        assert!(std::fs::symlink_metadata(folder.path().join("elsewhere")).is_err());
+    }
+
+    #[test]
+    fn missing_folder_is_an_error_and_takes_no_name() {
+        let (names, _folder) = names();
+        let name = Name::new("report").unwrap();
+        names.disk.remove_folder(&names.folder).unwrap();
+        let error = names.reserve(&name, session()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        names
+            .disk
+            .create_folder(&names.folder, Access::Private)
+            .unwrap();
+        let reserved = names.reserve(&name, session()).unwrap();
+        assert_eq!(reserved, Reservation::Reserved);
+    }
+}

@@ -275,3 +275,25 @@ fn damaged(session: SessionId, reason: &dyn std::fmt::Display) -> Error {
         reason: reason.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use segno_core::error::{Diagnose, Kind};
+    use segno_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn newer_event_is_no_damage() {
+        let session = SessionId::new(Timestamp(0), [1; 10]);
+        let unknown = |version| Broken::Unknown {
+            seq: Seq(1),
+            kind: "of_tomorrow".to_owned(),
+            version,
+        };
+        let newer = record_error(session, &unknown(Event::VERSION + 1));
+        assert_eq!(newer.kind(), Kind::Unusable);
+        let unreadable = record_error(session, &unknown(Event::VERSION));
+        assert_eq!(unreadable.kind(), Kind::Damaged);
+    }
+}

@@ -39,12 +39,13 @@ pub(super) fn session_error(session: SessionId) -> impl Fn(rusqlite::Error) -> E
 }
 
 pub(super) fn create(tx: &mut Tx<'_>, new: &NewSession, now: Timestamp) -> Result<Lease, Error> {
+    let first = new.batch.records.first();
     let row = SessionRow {
         id: new.id,
         name: new.name.clone(),
         kind: new.kind,
         workspace: new.workspace.clone(),
-        created_at: now,
+        created_at: first.map_or(now, |record| record.at),
     };
     schema::create(tx).map_err(session_error(new.id))?;
     let insert = format!(
@@ -153,7 +154,7 @@ fn advance(
         status: batch.status,
         spec_digest: batch.spec_digest,
         head: batch.head(),
-        updated_at: now,
+        updated_at: batch.records.last().map_or(now, |record| record.at),
         ..before
     };
     let values = after.values();

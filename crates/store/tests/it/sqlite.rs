@@ -46,6 +46,8 @@ fn late() -> Arc<ManualClock> {
     clock
 }
 
+mod examine;
+
 mod contract {
     segno_testkit::conformance!(super::fresh);
 }
@@ -96,6 +98,27 @@ async fn lost_database_damages_one_session() {
     assert_eq!(listed(&store, Filter::default()).await, ["two"]);
     store.destroy(one.session).await.unwrap();
     assert_eq!(damage(&store).await, [""; 0]);
+}
+
+/// An ack marker is not synced, so it may be missing after a power cut.
+#[tokio::test]
+async fn session_without_its_marker_is_known() {
+    let (store, folder) = fresh(Arc::default());
+    let mut one = create(&store, 1, "one").await;
+    end(&store, &mut one, Status::Completed).await;
+    let heads = folder.path().join("home/heads");
+    let lose_marker = || {
+        let marker = fs::read_dir(&heads).unwrap().next().unwrap().unwrap();
+        fs::remove_file(marker.path()).unwrap();
+    };
+    lose_marker();
+    let again = store.create(JournalBuilder::new(1).create("two")).await;
+    assert_eq!(again.unwrap_err(), Error::Exists(one.session));
+    store.discard(one.session, None).await.unwrap();
+    let again = store.create(JournalBuilder::new(1).create("two")).await;
+    assert_eq!(again.unwrap_err(), Error::Exists(one.session));
+    store.restore(one.session, None).await.unwrap();
+    assert_eq!(listed(&store, Filter::default()).await, ["one"]);
 }
 
 async fn damage(store: &Sqlite) -> Vec<String> {

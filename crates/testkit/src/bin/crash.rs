@@ -3,8 +3,8 @@
 //!
 //! The binary at PATH must be built with `--features failpoints`. `--sample N` draws about N kills
 //! at random (`--seed S` draws the same again), `--only KILL` repeats a single one, and
-//! `--part runs`, `one-home`, `ownership`, `checkpoints`, `agents`, `transcripts` or `hooks` does only
-//! that part.
+//! `--part runs`, `one-home`, `ownership`, `checkpoints`, `agents`, `obstacles`, `transcripts` or
+//! `hooks` does only that part.
 
 #![expect(
     clippy::disallowed_methods,
@@ -26,7 +26,7 @@ use segno_testkit::crash::{
 };
 use segno_testkit::programs::Agent;
 
-const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|one-home|ownership|checkpoints|agents|transcripts|hooks]";
+const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|one-home|ownership|checkpoints|agents|obstacles|transcripts|hooks]";
 
 /// How often progress is reported.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -46,8 +46,8 @@ const ROUNDS: usize = 15;
 const TOGETHER: usize = 10;
 const OWNERSHIPS: usize = 100;
 
-/// How often each agent is killed with each signal, and how often its resume meets an obstacle; and how many agents run at once: each of them
-/// keeps a processor busy.
+/// How often each agent is killed with each signal, and how often its resume meets an obstacle; and how
+/// many agents run at once: each of them keeps a processor busy.
 const STRIKES: usize = 30;
 const OBSTRUCTED: usize = 100;
 const AGENTS: usize = 2;
@@ -73,6 +73,8 @@ enum Part {
     Checkpoints,
     /// Running agents.
     Agents,
+    /// Running agents; then obstacles stand in the way of the resume.
+    Obstacles,
     /// Commands that read and write the transcripts of agents.
     Records,
     /// Commands that change the settings of agents.
@@ -86,6 +88,7 @@ impl Part {
         Self::Ownership,
         Self::Checkpoints,
         Self::Agents,
+        Self::Obstacles,
         Self::Records,
         Self::Hooks,
     ];
@@ -97,6 +100,7 @@ impl Part {
             "ownership" => Some(Self::Ownership),
             "checkpoints" => Some(Self::Checkpoints),
             "agents" => Some(Self::Agents),
+            "obstacles" => Some(Self::Obstacles),
             "transcripts" => Some(Self::Records),
             "hooks" => Some(Self::Hooks),
             _ => None,
@@ -162,6 +166,7 @@ fn main() -> ExitCode {
                     }
                     Part::Checkpoints => checkpoints(&args, &progress),
                     Part::Agents => strike_agents(&args, &progress),
+                    Part::Obstacles => obstruct_agents(&args, &progress),
                     Part::Records => {
                         let trials = args.draw(transcripts::trials(), 1);
                         transcripts::attempt_all(&args.segno, &trials, AGENTS, |one| {
@@ -241,7 +246,19 @@ fn strike_agents(args: &Args, progress: &Progress) {
             strikes.extend(agents::strikes(agent, signal, STRIKES, args.seed));
         }
         strikes.extend(agents::strikes_again(agent, STRIKES, args.seed));
-        strikes.extend(agents::strikes_with_obstacles(agent, OBSTRUCTED, args.seed));
+    }
+    let strikes = args.draw(strikes, 1);
+    agents::attempt_all(&args.segno, &strikes, AGENTS, |one| progress.record(one));
+}
+
+/// Kills running agents, and puts obstacles in the way of the resume.
+fn obstruct_agents(args: &Args, progress: &Progress) {
+    let mut strikes = Vec::new();
+    for driver in agents::Driver::ALL {
+        for agent in Agent::ALL {
+            let own = agents::strikes_with_obstacles(agent, driver, OBSTRUCTED, args.seed);
+            strikes.extend(own);
+        }
     }
     let strikes = args.draw(strikes, 1);
     agents::attempt_all(&args.segno, &strikes, AGENTS, |one| progress.record(one));

@@ -99,9 +99,15 @@ fn asks_for_summary(parts: &[Part]) -> bool {
     last_words(parts).is_some_and(|text| SUMMARIES.iter().any(|words| text.contains(words)))
 }
 
-/// Whether the agent asks what its user might say next. It sends this request with all its tools.
+/// How requests on the agent's own behalf begin that have all its tools: Claude Code asks what its
+/// user might say next; the adapter of Codex asks for a title, in a thread that quotes the prompt.
+const ASIDES: [&str; 2] = [
+    "[SUGGESTION MODE",
+    "Your task is to generate a very short title",
+];
+
 fn asks_aside(parts: &[Part]) -> bool {
-    last_words(parts).is_some_and(|text| text.starts_with("[SUGGESTION MODE"))
+    last_words(parts).is_some_and(|text| ASIDES.iter().any(|begin| text.starts_with(begin)))
 }
 
 fn last_words(parts: &[Part]) -> Option<&str> {
@@ -166,22 +172,32 @@ fn last_tag(text: &str, script: &Script) -> Option<(usize, Mark)> {
     })
 }
 
-/// The last turn that was answered after the marker, its mark, and the part that has its tag.
+/// The last turn that was answered after the marker, its mark, and the part that has its tag. A
+/// message of the user that quotes an earlier turn than the newest one, because the transcript had
+/// lost it, does not lead back to that turn.
 fn last_answered(
     script: &Script,
     parts: &[Part],
     index: usize,
     offset: usize,
 ) -> Option<(usize, Mark, usize)> {
-    let mut texts = parts.iter().enumerate().skip(index).rev();
-    texts.find_map(|(at, part)| {
-        let Part::Text(_, text) = part else {
+    let texts = parts.iter().enumerate().skip(index);
+    let tagged = texts.filter_map(|(at, part)| {
+        let Part::Text(role, text) = part else {
             return None;
         };
         let text = if at == index { &text[offset..] } else { text };
         let (turn, mark) = last_tag(text, script)?;
-        Some((turn, mark, at))
-    })
+        Some((*role, (turn, mark, at)))
+    });
+    let mut last: Option<(usize, Mark, usize)> = None;
+    for (role, found) in tagged {
+        let leads_back = role == Role::User && last.is_some_and(|(turn, ..)| found.0 < turn);
+        if !leads_back {
+            last = Some(found);
+        }
+    }
+    last
 }
 
 fn next(script: &Script, parts: &[Part], index: usize, offset: usize) -> (usize, Manner) {

@@ -20,6 +20,8 @@ pub struct AgentSandbox {
     environment: Vec<(&'static str, OsString)>,
     /// Whether the homes of the agents were renamed.
     renamed: AtomicBool,
+    /// Whether the agents' own variables name other folders than before.
+    changed: AtomicBool,
 }
 
 impl Drop for AgentSandbox {
@@ -60,6 +62,7 @@ impl AgentSandbox {
         let stage = Self {
             environment: environment(root.path(), server),
             renamed: AtomicBool::new(false),
+            changed: AtomicBool::new(false),
             root,
         };
         fs::write(stage.codex_home().join("config.toml"), config(server)).unwrap();
@@ -101,7 +104,25 @@ impl AgentSandbox {
 
     /// `CODEX_HOME`.
     pub fn codex_home(&self) -> PathBuf {
+        if self.changed.load(Ordering::Relaxed) {
+            return self.root.path().join("other-codex");
+        }
         self.root.path().join(self.named("codex", "renamed-codex"))
+    }
+
+    /// `CLAUDE_CONFIG_DIR`, if it is set.
+    pub fn claude_config_dir(&self) -> Option<PathBuf> {
+        let is_changed = self.changed.load(Ordering::Relaxed);
+        is_changed.then(|| self.root.path().join("other-claude"))
+    }
+
+    /// Makes the agents' own variables name other folders, which have only their settings. Segno,
+    /// started afterwards, is told.
+    pub fn change_variables(&self) {
+        let settings = self.codex_home().join("config.toml");
+        self.changed.store(true, Ordering::Relaxed);
+        fs::create_dir(self.codex_home()).unwrap();
+        fs::copy(settings, self.codex_home().join("config.toml")).unwrap();
     }
 
     /// The lines that scripted commands wrote when they started: see the standard script.
@@ -162,13 +183,15 @@ impl AgentSandbox {
 
     /// The processes of an agent's program: an agent may start itself again.
     pub fn programs(&self, agent: Agent) -> Vec<u32> {
-        let name = match agent {
-            Agent::Claude => "claude.exe",
-            Agent::Codex => "codex",
+        let names: &[&str] = match agent {
+            // The second is the copy that its adapter brings.
+            Agent::Claude => &["claude.exe", "claude"],
+            Agent::Codex => &["codex"],
         };
         let is_it = |pid: &u32| {
             let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
-            file.is_some_and(|file| file.file_name().is_some_and(|file| file == name))
+            let name = file.as_deref().and_then(Path::file_name);
+            name.is_some_and(|name| names.iter().any(|known| name == *known))
         };
         self.processes().into_iter().filter(is_it).collect()
     }
@@ -202,9 +225,9 @@ impl AgentSandbox {
     /// Claude Code's transcript of a session, if there is one.
     pub fn transcript(&self, session: &str) -> Option<PathBuf> {
         let name = format!("{session}.jsonl");
-        find_below(&self.home().join(".claude/projects"), &|path| {
-            path.ends_with(&name)
-        })
+        let own = self.claude_config_dir();
+        let own = own.unwrap_or_else(|| self.home().join(".claude"));
+        find_below(&own.join("projects"), &|path| path.ends_with(&name))
     }
 
     /// Codex's transcript (rollout) of a thread, if there is one.

@@ -166,6 +166,9 @@ pub(crate) fn set_agent_env(stage: &AgentSandbox, command: &mut Command) {
     }
     command.env("HOME", stage.home());
     command.env("CODEX_HOME", stage.codex_home());
+    if let Some(folder) = stage.claude_config_dir() {
+        command.env("CLAUDE_CONFIG_DIR", folder);
+    }
     // The workspace may have been moved away.
     let work = stage.work();
     command.current_dir(if work.exists() { &work } else { stage.root() });
@@ -177,6 +180,14 @@ impl Agent {
         match self {
             Self::Claude => "claude-code",
             Self::Codex => "codex",
+        }
+    }
+
+    /// Its adapter of the Agent Client Protocol, on the `PATH` of the stage.
+    pub const fn adapter(self) -> &'static str {
+        match self {
+            Self::Claude => "claude-agent-acp",
+            Self::Codex => "codex-acp",
         }
     }
 

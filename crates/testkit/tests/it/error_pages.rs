@@ -22,7 +22,7 @@ fn codes(text: &str) -> BTreeSet<String> {
     let words = text.split('"');
     let is_code = |word: &&str| {
         let (area, digits) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
-        area.chars().all(|c| "ASJFWRCKH".contains(c))
+        area.chars().all(|c| "ASJFWRCKHN".contains(c))
             && digits.len() == 4
             && digits.chars().all(|c| c.is_ascii_digit())
     };

@@ -13,7 +13,6 @@ mod documents;
 mod error_pages;
 mod golden;
 mod modules;
-mod redaction;
 mod words;
 
 use std::path::{Path, PathBuf};

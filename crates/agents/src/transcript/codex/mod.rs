@@ -1,10 +1,13 @@
 //! Codex's transcript, which it calls a rollout: a sequence of records, none of them linked.
 
+mod contents;
 mod paths;
 mod record;
 mod repair;
+mod shell;
 mod write;
 
+pub(crate) use contents::{read as read_contents, reported as reported_contents};
 pub(crate) use paths::{field_paths, find, transcript_path};
 pub(crate) use repair::CodexRepairer;
 pub(crate) use write::{TOOL_CALL_FORMAT, records};

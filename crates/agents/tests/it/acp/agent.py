@@ -119,6 +119,9 @@ def load(question):
     if session != SESSION:
         data = {"details": "No previous sessions found."}
         return refuse(question, -32603, "Internal error", data=data)
+    if MODE == "notice":
+        text("Config warning: something is not installed.")
+        return answer(question, None)
     text("make a file", kind="user_message_chunk")
     text("I made it.")
     if MODE == "entries":
@@ -179,6 +182,12 @@ def prompt(question):
         return answer(question, {"stopReason": MODE[6:]})
     elif MODE.startswith("fails:"):
         return refuse(question, -32603, "Internal error", data={"details": MODE[6:]})
+    elif MODE.startswith("system-error:"):
+        update("session_info_update", _meta={"codex": {"threadStatus": {"type": "active"}}})
+        text("I begin.")
+        update("session_info_update", _meta={"codex": {"threadStatus": {"type": "systemError"}}})
+        text(MODE[13:])
+        return answer(question, {"stopReason": "end_turn"})
     elif MODE == "odd-stop":
         return answer(question, {"stopReason": "tired"})
     else:

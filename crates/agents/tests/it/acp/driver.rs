@@ -5,7 +5,7 @@ use std::sync::Arc;
 use segno_agents::Acp;
 use segno_agents::program::Permissions;
 use segno_core::agent::{AccessMode, Answer, Error, ErrorKind, Request};
-use segno_core::cli_agent::{CliAgent, ConversationMode, Examination, Health};
+use segno_core::cli_agent::{CliAgent, ConversationMode, Examination, Health, KnownItems};
 use segno_core::ports::Clock;
 use segno_core::usage::{Cost, Usage};
 
@@ -77,7 +77,7 @@ fn turn_is_reported_in_messages_calls_and_results() {
 }
 
 #[test]
-fn approval_follows_permissions_and_denial_is_noticed() {
+fn approval_follows_permissions_and_refusals_are_reported() {
     let mut answers = Vec::new();
     for (permissions, access) in [
         (Permissions::Read, AccessMode::ReadWrite),
@@ -97,22 +97,19 @@ fn approval_follows_permissions_and_denial_is_noticed() {
             .iter()
             .filter(|line| line.contains("this-once"))
             .count();
-        let denied = events.iter().filter(|line| line.starts_with("notice"));
+        let denied = events.iter().filter(|line| line.starts_with("refused"));
         answers.push((granted, denied.cloned().collect::<Vec<_>>()));
         assert!(
             !events.iter().any(|line| line.contains("for-good")),
             "{events:?}"
         );
     }
-    let denied = |what: &str| {
-        format!(
-            "notice python3 was denied permission to use {what}; `acp.permissions` in config.toml sets what it may do, and agents that plan or review are read-only"
-        )
-    };
+    let denied = |what: &str, why: &str| format!("refused {what} {why}");
+    let (own, read) = ("permissions", "read_only");
     let expected = [
-        (0, vec![denied("Write a"), denied("rm -rf")]),
-        (1, vec![denied("rm -rf")]),
-        (0, vec![denied("Write a"), denied("rm -rf")]),
+        (0, vec![denied("Write a", own), denied("rm -rf", own)]),
+        (1, vec![denied("rm -rf", own)]),
+        (0, vec![denied("Write a", read), denied("rm -rf", read)]),
         (2, vec![]),
     ];
     assert_eq!(answers, expected);
@@ -195,6 +192,12 @@ fn missing_answers_map_to_error_kinds() {
             "limit",
         ),
         ("fails:something else", ErrorKind::Server, "something else"),
+        (
+            "system-error:Missing environment variable: `KEY`.\n\n",
+            ErrorKind::Auth,
+            "Missing environment variable: `KEY`.",
+        ),
+        ("system-error:", ErrorKind::Unknown, "its turn failed"),
     ] {
         let (answer, _) = run_prompt(&Fixture::new(), mode, BEGIN);
         let error = answer.unwrap_err();
@@ -258,7 +261,8 @@ fn acp_session_is_known_only_by_loading_it() {
             .unwrap();
         assert_eq!(record.health, Health::Intact);
         // The call and its result.
-        assert_eq!(record.known_ids, Some(vec!["t-0".to_owned(); 2]));
+        let known = KnownItems::Ids(vec!["t-0".to_owned(); 2]);
+        assert_eq!(record.known, Some(known));
         assert_eq!(record.unanswered, None);
         // Without starting it, nothing is known.
         let record = agent
@@ -282,6 +286,12 @@ fn acp_session_is_known_only_by_loading_it() {
             .await
             .unwrap();
         assert_eq!(unable, None);
+        let empty = acp("notice", Permissions::Edit);
+        let empty = empty
+            .transcript_state("s-1", fixture.folder(), Examination::StartProgram)
+            .await
+            .unwrap();
+        assert_eq!(empty.unwrap().health, Health::Empty, "only a notice");
         let ill = acp("die", Permissions::Edit);
         let error = ill
             .transcript_state("s-1", fixture.folder(), Examination::StartProgram)

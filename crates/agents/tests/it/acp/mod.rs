@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use segno_agents::AgentEnvironment;
 use segno_agents::acp::{
     AcpError, Connection, ConnectionConfig, Event, Files, Limits, Outcome, Policy, Update,
 };
@@ -52,6 +53,8 @@ impl Clock for ManualClock {
 fn config(clock: &Arc<ManualClock>) -> ConnectionConfig {
     ConnectionConfig {
         guard: process_guard(),
+        environment: AgentEnvironment::whole(),
+        pass_env: Vec::new(),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         limits: Limits::default(),
         policy: Policy::Edit,

@@ -1,19 +1,48 @@
 //! Recordings of real agents: each is parsed to its end.
 
+use std::sync::Arc;
+
 use segno_agents::acp::{Connection, Outcome, Policy, Replayed, Stop, Tokens, Update};
-use segno_core::agent::ErrorKind;
+use segno_agents::program::Permissions;
+use segno_agents::{Acp, SegnoMcpServer};
+use segno_core::agent::{Answer, ErrorKind};
+use segno_core::cli_agent::{CliAgent, ConversationMode};
+use segno_core::ports::Clock;
+use segno_core::usage::Usage;
 
 use super::{ManualClock, config, words};
-use crate::fixture::{Fixture, runtime};
+use crate::event_log::EventLog;
+use crate::fixture::{Fixture, process_guard, runtime};
 
-async fn open(fixture: &Fixture, name: &str) -> Connection {
+/// The program that replays a recording.
+fn argv(name: &str) -> [String; 3] {
     let place = format!("{}/tests/it/acp", env!("CARGO_MANIFEST_DIR"));
     let recording = format!("{place}/recorded/{name}.txt");
-    let argv = [
-        "python3".to_owned(),
-        format!("{place}/recorded.py"),
-        recording,
-    ];
+    let script = format!("{place}/recorded.py");
+    ["python3".to_owned(), script, recording]
+}
+
+/// The answer that the driver gives under the access mode `edit`, and what it reports.
+fn drive(name: &str) -> (Answer, Vec<String>) {
+    let (fixture, log) = (Fixture::new(), EventLog::default());
+    let service = SegnoMcpServer {
+        name: "segno",
+        program: "segno".into(),
+        args: vec!["mcp".into()],
+        env: Vec::new(),
+        inherited_variables: Vec::new(),
+    };
+    let clock = ManualClock::new() as Arc<dyn Clock>;
+    let (argv, guard) = (argv(name).to_vec(), process_guard());
+    let acp = Acp::new(argv, Permissions::Edit, guard, Some(service), clock);
+    let way = ConversationMode::Start { id: "unused" };
+    let answer = runtime().block_on(acp.ask(fixture.request(), way, &log));
+    fixture.assert_empty();
+    (answer.unwrap(), log.lines())
+}
+
+async fn open(fixture: &Fixture, name: &str) -> Connection {
+    let argv = argv(name);
     let mut config = config(&ManualClock::new());
     config.policy = Policy::All;
     let mut agent = Connection::open(&argv, &[], fixture.folder(), config)
@@ -114,4 +143,39 @@ fn gemini_refuses_an_unknown_session() {
         let details = "No previous sessions found for this project.";
         assert!(error.reason.contains(details), "{error}");
     });
+}
+
+#[test]
+fn output_of_codex_commands_is_kept() {
+    let (answer, events) = drive("codex");
+    assert_eq!(answer.text, "Done: hello.txt now says alpha, gamma.");
+    for (id, output) in [
+        ("call_b8dcef74a2114152b90ce075", "alpha\nbeta\n"),
+        (
+            "call_5b6e7a1e021b41cc809cf65d",
+            "alpha\ngamma\n/home/user/project\n",
+        ),
+    ] {
+        let result = format!("result {id} true {output}");
+        assert!(events.contains(&result), "{events:#?}");
+    }
+}
+
+#[test]
+fn gemini_uses_tools_of_segno_and_counts_tokens() {
+    let (answer, events) = drive("gemini");
+    assert_eq!(answer.text, "All is done.");
+    let usage = Usage {
+        input_tokens: 3300,
+        output_tokens: 150,
+        ..Usage::default()
+    };
+    assert_eq!(answer.usage, usage);
+    let call = r#"call mcp_segno_add_todo__fc_0 other {"title":"add_todo (segno MCP Server)"}"#;
+    let result = r#"result mcp_segno_add_todo__fc_0 true {"id":"t1","kept":true}"#;
+    for event in [call, result] {
+        assert!(events.iter().any(|line| line == event), "{events:#?}");
+    }
+    let denied = events.iter().find(|line| line.starts_with("notice"));
+    assert_eq!(denied, None);
 }

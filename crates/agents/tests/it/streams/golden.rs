@@ -46,7 +46,8 @@ fn summary(program: CliAgentKind, name: &str, end: &str) -> String {
             - count("call ")
             - count("result ")
             - count("usage ")
-            - count("context "),
+            - count("context ")
+            - count("report "),
         last("usage "),
         last("context "),
     )
@@ -85,6 +86,30 @@ too-long: 2 texts 0 thoughts 1 calls 1 results 2 others | usage 3000 15000 | con
 unauthorized: 2 texts 0 thoughts 1 calls 1 results 1 others | usage 1000 5000 | context 1001 Some(1000000) | auth: claude: Invalid API key · Fix external API key
 "#;
     assert_eq!(found.join("\n"), expected.trim());
+}
+
+/// The turns, the duration and the cost of the conversation, as each run reports them.
+#[test]
+fn claude_code_recordings_report_their_runs() {
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/claude_code/2.1.325");
+    let reports = |name: &str| {
+        let path = golden.join(format!("{name}.stream.jsonl"));
+        let script = format!("cat > /dev/null; cat '{}'", path.display());
+        let (_, events) = run_script(CliAgentKind::ClaudeCode, &script);
+        let reports = events
+            .into_iter()
+            .filter(|line| line.starts_with("report "));
+        reports.collect::<Vec<_>>().join(", ")
+    };
+    let found = ["normal", "background", "resumed", "killed"].map(reports);
+    let expected = [
+        "report Some(10) Some(1) Some(59400)",
+        "report Some(2) Some(1) Some(10400), report Some(1) Some(1) Some(16200)",
+        // The killed run before it reported nothing, and its cost is in no total.
+        "report Some(2) Some(1) Some(11200)",
+        "",
+    ];
+    assert_eq!(found, expected);
 }
 
 #[test]

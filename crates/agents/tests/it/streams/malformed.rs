@@ -1,6 +1,6 @@
 //! Malformed streams: no panic, no guess, and an error that says what is wrong.
 
-use segno_core::agent::ErrorKind::{self, Crashed, NoConversation};
+use segno_core::agent::ErrorKind::{self, Crashed, NoConversation, Unknown};
 use segno_core::cli_agent::CliAgentKind;
 use segno_core::cli_agent::CliAgentKind::{ClaudeCode, Codex};
 use serde_json::{Value, json};
@@ -210,7 +210,7 @@ fn last_of_two_results_counts() {
         "failed after all",
         stream.as_bytes(),
         0,
-        Crashed,
+        Unknown,
         "claude: no more",
     );
 }
@@ -262,15 +262,15 @@ fn contradictory_result_is_an_error() {
         lines(&[begin.clone(), said.clone(), end])
     };
     for (what, stream, kind) in [
-        ("no word", changed("is_error", Value::Null), Crashed),
-        ("a text", changed("is_error", json!("false")), Crashed),
+        ("no word", changed("is_error", Value::Null), Unknown),
+        ("a text", changed("is_error", json!("false")), Unknown),
         (
             "subtype",
             changed("subtype", json!("error_during_execution")),
-            Crashed,
+            Unknown,
         ),
-        ("no text", changed("result", Value::Null), Crashed),
-        ("a number", changed("result", json!(7)), Crashed),
+        ("no text", changed("result", Value::Null), Unknown),
+        ("a number", changed("result", json!(7)), Unknown),
     ] {
         fails(ClaudeCode, what, stream.as_bytes(), 0, kind, "claude");
     }

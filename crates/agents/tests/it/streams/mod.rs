@@ -1,17 +1,19 @@
 //! The streams that Claude Code and Codex write to stdout: recorded and malformed ones.
 
+mod contents;
 mod golden;
 mod malformed;
 mod measured;
+mod usage;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use segno_agents::program::{Permissions, Setup};
-use segno_agents::{ClaudeCode, Codex};
-use segno_core::agent::{Answer, Error};
+use segno_agents::{AgentEnvironment, ClaudeCode, Codex};
+use segno_core::agent::{Answer, Error, Event, Listener};
 use segno_core::cli_agent::{CliAgent, CliAgentKind, ConversationMode};
 use segno_core::ports::{Boxed, Clock};
 use segno_core::time::Timestamp;
@@ -41,24 +43,52 @@ impl Clock for FixedClock {
     }
 }
 
+/// A clock on which any time passes at once.
+struct QuickClock;
+
+impl Clock for QuickClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> Boxed<'_, ()> {
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
 /// A fake program: runs `script` in a shell, in the fixture's folder.
 fn fake(fixture: &Fixture, program: CliAgentKind, script: &str) -> Box<dyn CliAgent> {
+    fake_with_clock(fixture, program, script, Arc::new(FixedClock))
+}
+
+fn fake_with_clock(
+    fixture: &Fixture,
+    program: CliAgentKind,
+    script: &str,
+    clock: Arc<dyn Clock>,
+) -> Box<dyn CliAgent> {
     let path = fixture.folder().join("program");
     write(&path, format!("#!/bin/sh\n{script}\n").as_bytes());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let setup = Setup {
         program: path.display().to_string(),
         home: fixture.folder().join("home"),
+        user_home: None,
         permissions: Permissions::Edit,
         allowed_tools: Vec::new(),
         model: None,
         window: None,
         service: None,
+        environment: AgentEnvironment::whole(),
         guard: process_guard(),
     };
     match program {
-        CliAgentKind::ClaudeCode => Box::new(ClaudeCode::new(setup, Arc::new(FixedClock))),
-        _ => Box::new(Codex::new(setup, Arc::new(FixedClock))),
+        CliAgentKind::ClaudeCode => Box::new(ClaudeCode::new(setup, clock)),
+        _ => Box::new(Codex::new(setup, clock)),
     }
 }
 
@@ -93,6 +123,70 @@ fn run_stream(
 
 fn ending(stream: &Path, code: u8) -> String {
     format!("cat > /dev/null; cat '{}'; exit {code}", stream.display())
+}
+
+/// Creates a file when the program's context usage is reported.
+struct ContextWatch {
+    log: EventLog,
+    reported: PathBuf,
+}
+
+impl Listener for ContextWatch {
+    fn on_event(&self, event: Event<'_>) {
+        if matches!(event, Event::Context(_)) {
+            write(&self.reported, b"");
+        }
+        self.log.on_event(event);
+    }
+}
+
+/// The program writes to its rollout after it has reported a finished tool call, and reports nothing
+/// else until the usage has been noticed.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "tests make files as others do")]
+fn codex_usage_is_noticed_while_stdout_is_silent() {
+    let fixture = Fixture::new();
+    let day = fixture.folder().join("home/sessions/2026/11/16");
+    std::fs::create_dir_all(&day).unwrap();
+    let rollout = day.join(format!("rollout-2026-11-16T04-34-58-{CODEX}.jsonl"));
+    write(&rollout, b"");
+    let reported = fixture.folder().join("reported");
+    let usage = json!({"input_tokens": 90, "output_tokens": 2});
+    let count = json!({"type": "event_msg", "payload": {"type": "token_count", "info": {
+        "last_token_usage": usage, "total_token_usage": usage, "model_context_window": 100}}});
+    let call = json!({"id": "item_0", "type": "command_execution", "command": "true",
+        "aggregated_output": "", "exit_code": 0, "status": "completed"});
+    let message = json!({"id": "item_1", "type": "agent_message", "text": "done"});
+    let script = [
+        "cat > /dev/null".to_owned(),
+        echo(&json!({"type": "thread.started", "thread_id": CODEX})),
+        echo(&json!({"type": "item.completed", "item": call})),
+        format!("{} >> '{}'", echo(&count), rollout.display()),
+        format!(
+            "n=0; until [ -e '{}' ]; do n=$((n+1)); [ $n -lt 1000 ] || exit 1; sleep 0.02; done",
+            reported.display()
+        ),
+        echo(&json!({"type": "item.completed", "item": message})),
+        echo(&json!({"type": "turn.completed"})),
+    ]
+    .join("\n");
+    let events = ContextWatch {
+        log: EventLog::default(),
+        reported,
+    };
+    let codex = fake_with_clock(&fixture, CliAgentKind::Codex, &script, Arc::new(QuickClock));
+    let answer =
+        runtime().block_on(codex.ask(fixture.request(), way(CliAgentKind::Codex), &events));
+    assert_eq!(answer.unwrap().text, "done");
+    let lines = events.log.lines();
+    assert!(
+        lines.contains(&"context 92 Some(100)".to_owned()),
+        "{lines:?}"
+    );
+}
+
+fn echo(record: &serde_json::Value) -> String {
+    format!("printf '%s\\n' '{record}'")
 }
 
 /// Codex offers its to-do list to no model that tests have; its format is taken from Codex's

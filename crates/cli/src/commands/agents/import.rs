@@ -1,11 +1,10 @@
-//! `segno agents import`: turns transcripts of Claude Code and Codex into sessions.
+//! `segno agents import`: turns conversations of other programs into sessions.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segno_core::cli_agent::CliAgentKind;
-use segno_core::transcript::Transcripts;
+use segno_core::transcript::{TranscriptSource, Transcripts};
 use segno_engine::Env;
 use segno_integrations::transcripts::{self, Adopted, Effect, Error, Outcome};
 use serde_json::json;
@@ -18,7 +17,7 @@ use crate::output::{json_line, stderr_line, stdout_line, text};
 /// Exit code if some transcripts could not be read.
 const UNREADABLE: u8 = 12;
 
-/// Import conversations of Claude Code or Codex as sessions.
+/// Import conversations of Claude Code, Codex, Gemini or opencode as sessions.
 ///
 /// An imported transcript can be shown, searched, forked, exported and resumed like any session.
 /// Segno keeps a copy of the file, in case the agent deletes it. A transcript that was imported
@@ -26,7 +25,8 @@ const UNREADABLE: u8 = 12;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Agent whose conversations are imported
-    program: ProgramArg,
+    #[arg(value_name = "AGENT", value_parser = super::source_parser())]
+    program: TranscriptSource,
     /// Transcript, folder with transcripts, or conversation id
     #[arg(value_name = "PATH | ID", required_unless_present = "all")]
     what: Option<PathBuf>,
@@ -44,26 +44,9 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum ProgramArg {
-    /// Claude Code
-    Claude,
-    /// Codex
-    Codex,
-}
-
-impl From<ProgramArg> for CliAgentKind {
-    fn from(program: ProgramArg) -> Self {
-        match program {
-            ProgramArg::Claude => Self::ClaudeCode,
-            ProgramArg::Codex => Self::Codex,
-        }
-    }
-}
-
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let program = CliAgentKind::from(args.program);
+    let program = args.program;
     let transcripts = env.drivers.transcripts(program);
     let transcripts = transcripts.ok_or_else(|| {
         let message = format!("the folder with the transcripts of {program} is unknown");
@@ -77,33 +60,38 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let own = Arc::new(transcripts::KnownConversations::collect(&env).await?);
     let mut counts = Counts::default();
     let total = selection.files.len();
-    for (number, file) in (1..).zip(&selection.files) {
-        let request = transcripts::Request {
-            program,
-            file: file.clone(),
-            folder: folder.clone(),
-            known: Some(Arc::clone(&own)),
-            effect: if args.dry_run {
-                Effect::DryRun
-            } else {
-                Effect::Apply
-            },
-            progress: progress(&env, number, total),
-        };
-        match transcripts::adopt(&env, request).await {
+    let progress = progress(&env, total);
+    let request = |(number, file): (usize, &PathBuf)| transcripts::Request {
+        source: program,
+        file: file.clone(),
+        folder: folder.clone(),
+        known: Some(Arc::clone(&own)),
+        effect: if args.dry_run {
+            Effect::DryRun
+        } else {
+            Effect::Apply
+        },
+        progress: progress(number + 1),
+    };
+    let requests = selection.files.iter().enumerate().map(request).collect();
+    transcripts::adopt_many(&env, requests, async |number, adopted| {
+        let file = &selection.files[number];
+        match adopted {
             Ok(adopted) => {
                 counts.count(&adopted.outcome);
                 print_result(&args, file, &adopted, &env).await;
+                Ok(())
             }
-            Err(error) if selection.is_one => return Err(error.into()),
-            // One unreadable transcript does not stop the others.
-            Err(error @ Error::Unreadable { .. }) => {
+            Err(error) if selection.is_one || error.concerns_all() => Err(error),
+            // One bad transcript does not stop the others.
+            Err(error) => {
                 counts.refused += 1;
                 print_refused(&args, file, error);
+                Ok(())
             }
-            Err(error) => return Err(error.into()),
         }
-    }
+    })
+    .await?;
     if !selection.is_one && !args.json {
         stdout_line(&counts.describe(args.dry_run));
     }
@@ -129,7 +117,7 @@ async fn select(transcripts: &dyn Transcripts, what: Option<&Path>) -> Result<Se
         }
     };
     let Some(what) = what else {
-        let home = PathBuf::from(transcripts.program().as_str());
+        let home = PathBuf::from(transcripts.source().as_str());
         let files = transcripts.list(None).await.map_err(unlisted(home))?;
         return Ok(Selection {
             files,
@@ -150,7 +138,7 @@ async fn select(transcripts: &dyn Transcripts, what: Option<&Path>) -> Result<Se
         Some(id) => transcripts.find(id).await.ok().flatten(),
     };
     let file = file.ok_or_else(|| {
-        let program = transcripts.program();
+        let program = transcripts.source();
         let message = format!(
             "`{}` is neither a file nor a conversation of {program}",
             what.display()
@@ -172,13 +160,19 @@ fn canonical_folder(folder: &Path) -> Result<PathBuf, Failure> {
     })?)
 }
 
-fn progress(env: &Env, number: usize, total: usize) -> Arc<dyn Fn(u64, u64) + Send + Sync> {
-    let progress_line = Mutex::new(ProgressLine::new(env.clock.clone()));
-    Arc::new(move |done, of| {
-        let percent = done.saturating_mul(100) / of.max(1);
-        let mut progress_line = progress_line.lock().unwrap_or_else(PoisonError::into_inner);
-        progress_line.update(&format!("transcript {number} of {total}: {percent} %"));
-    })
+/// The progress of a transcript, by its number.
+type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+fn progress(env: &Env, total: usize) -> impl Fn(usize) -> Progress {
+    let line = Arc::new(Mutex::new(ProgressLine::new(env.clock.clone())));
+    move |number| {
+        let line = Arc::clone(&line);
+        Arc::new(move |done, of| {
+            let percent = done.saturating_mul(100) / of.max(1);
+            let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+            line.update(&format!("transcript {number} of {total}: {percent} %"));
+        })
+    }
 }
 
 /// Number of transcripts per outcome.
@@ -227,7 +221,7 @@ impl Counts {
 
 async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &Env) {
     if args.json {
-        return json_line(&shape(file, args.program.into(), adopted));
+        return json_line(&shape(file, args.program, adopted));
     }
     let name = adopted.name.as_ref().map_or_else(
         || adopted.session.to_string(),
@@ -277,7 +271,7 @@ async fn print_result(args: &Args, file: &Path, adopted: &Adopted, env: &Env) {
 }
 
 /// The result of importing a transcript, as `--json` prints it.
-fn shape(file: &Path, program: CliAgentKind, adopted: &Adopted) -> serde_json::Value {
+fn shape(file: &Path, program: TranscriptSource, adopted: &Adopted) -> serde_json::Value {
     let (outcome, reason) = match &adopted.outcome {
         Outcome::New => ("new", None),
         Outcome::Updated => ("updated", None),

@@ -1,5 +1,6 @@
 //! `segno agents …`: the subcommands that connect Segno with agents that it did not start.
 
+mod catch_up;
 mod hooks;
 mod import;
 mod watch;
@@ -7,12 +8,16 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use segno_core::transcript::TranscriptSource;
 use segno_integrations::hooks::Agent;
+use segno_integrations::transcripts::programs;
 
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Import, mirror and observe sessions of Claude Code and Codex.
+pub(crate) use catch_up::catch_up;
+
+/// Import, mirror and observe sessions of Claude Code, Codex, Gemini and opencode.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Import(import::Args),
@@ -39,7 +44,16 @@ impl Command {
     }
 }
 
-/// Parses the agents that have hooks and transcripts.
+/// Parses the agents whose conversations can be adopted.
+fn source_parser() -> impl TypedValueParser<Value = TranscriptSource> {
+    let value = |source: &TranscriptSource| {
+        PossibleValue::new(programs::word(*source)).help(programs::name(*source))
+    };
+    PossibleValuesParser::new(TranscriptSource::ALL.iter().map(value))
+        .map(|word| programs::parse(&word).expect("the parser accepts only these words"))
+}
+
+/// Parses the agents that have hooks.
 fn agent_parser() -> impl TypedValueParser<Value = Agent> {
     let values = Agent::ALL.map(|agent| PossibleValue::new(agent.word()).help(agent.name()));
     PossibleValuesParser::new(values)

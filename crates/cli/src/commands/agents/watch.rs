@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use segno_core::ports::{Access, Disk};
 use segno_core::sanitize::escape_json;
+use segno_core::transcript::TranscriptSource;
 use segno_engine::Env;
 use segno_integrations::hooks::Agent;
 use segno_integrations::hooks::spool::{self, ClaimMode};
-use segno_integrations::transcripts::{Adopted, Effect, Outcome, Request, adopt};
+use segno_integrations::transcripts::{
+    Adopted, Effect, KnownConversations, Outcome, Request, adopt, programs,
+};
 use segno_integrations::watch::{
     Changes, FileEvents, Fingerprint, Job, Queue, Tree, WatchLock, transcripts_in, tree,
 };
@@ -20,12 +23,14 @@ use segno_store::LocalDisk;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::commands::doctor::recover::recover_all;
+use crate::commands::run::NOTICE_LIMIT;
 use crate::config;
-use crate::context::{Context, Persistence};
+use crate::context::{Context, Persistence, notices};
 use crate::failure::Failure;
 use crate::output::{stderr_line, text, try_stdout_line};
 
-/// Mirror the sessions of Claude Code and Codex while they run.
+/// Mirror the conversations of Claude Code, Codex, Gemini and opencode while they run.
 ///
 /// Their transcripts are copied into Segno sessions within seconds, so that they survive when the
 /// agents delete them. Runs until Ctrl-C; nothing is lost if it is killed. Hooks (`segno
@@ -34,8 +39,8 @@ use crate::output::{stderr_line, text, try_stdout_line};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Agents to mirror [default: all]
-    #[arg(value_parser = super::agent_parser())]
-    agents: Vec<Agent>,
+    #[arg(value_name = "AGENT", value_parser = super::source_parser())]
+    agents: Vec<TranscriptSource>,
     /// Mirror the current transcripts and exit
     #[arg(long)]
     once: bool,
@@ -50,7 +55,7 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const SCAN_INTERVAL_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (env, _) = context.env(Persistence::Home)?;
+    let (env, config) = context.env(Persistence::Home)?;
     let (home, _) = config::locations()?;
     let _lock = WatchLock::acquire(&home, context.clock.now())?;
     let made = LocalDisk.create_folder(&spool::folder(&home), Access::Private);
@@ -62,7 +67,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     // Save what a crashed run left behind before anything changes it. `segno doctor --recover` reports the
     // errors that are ignored here.
     if let Ok((lost, _)) = segno_sessions::recover::find_lost(&env).await {
-        let _ = crate::commands::doctor::recover::recover_all(&env, &lost, args.json).await;
+        let notices = notices(&env, &config);
+        let _ = recover_all(&env, &notices, &lost, args.json).await;
+        notices.finish(NOTICE_LIMIT).await;
     }
     let mut watcher = Watcher::new(args, env, home);
     if args.once {
@@ -75,7 +82,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         .collect();
     stderr_line(&format!(
         "watching {}; stop with Ctrl-C",
-        text::sanitize(&places.join(" and "))
+        text::sanitize(&places.join(", "))
     ));
     tokio::select! {
         () = watcher.watch() => {}
@@ -105,21 +112,23 @@ struct Watcher {
     env: Env,
     home: PathBuf,
     json: bool,
-    roots: Vec<(Agent, PathBuf)>,
+    roots: Vec<(TranscriptSource, PathBuf)>,
     queue: Queue,
     events: FileEvents,
+    /// The conversations of Segno's own sessions, as they were read last.
+    known: Option<Arc<KnownConversations>>,
 }
 
 impl Watcher {
     fn new(args: &Args, env: Env, home: PathBuf) -> Self {
         let agents = if args.agents.is_empty() {
-            &Agent::ALL[..]
+            TranscriptSource::ALL
         } else {
             &args.agents
         };
         let roots = agents
             .iter()
-            .filter_map(|agent| Some((*agent, agent.root()?)));
+            .filter_map(|source| Some((*source, programs::root(*source)?)));
         Self {
             env,
             home,
@@ -127,6 +136,7 @@ impl Watcher {
             roots: roots.collect(),
             queue: Queue::default(),
             events: FileEvents::start(),
+            known: None,
         }
     }
 
@@ -205,7 +215,7 @@ impl Watcher {
     /// Returns all folders after subscribing to their events. Repeats until no new folder appeared
     /// in between.
     fn subscribe(&mut self) -> Vec<Tree> {
-        let find = |roots: &[(Agent, PathBuf)]| -> Vec<Tree> {
+        let find = |roots: &[(TranscriptSource, PathBuf)]| -> Vec<Tree> {
             roots
                 .iter()
                 .map(|(agent, root)| tree(*agent, root))
@@ -258,7 +268,8 @@ impl Watcher {
     }
 
     fn claim_notifications(&mut self, mode: ClaimMode) {
-        let agents: Vec<Agent> = self.roots.iter().map(|(agent, _)| *agent).collect();
+        let sources = self.roots.iter().map(|(source, _)| *source);
+        let agents: Vec<Agent> = sources.filter_map(Agent::of).collect();
         let now = self.env.clock.now().0 / 1000;
         match spool::claim(&self.home, &agents, mode, now) {
             Ok(notifications) => notifications
@@ -270,11 +281,21 @@ impl Watcher {
         }
     }
 
+    /// The conversations of Segno's own sessions. They are read again for a transcript that began
+    /// after they were read.
+    async fn known(&mut self) -> Result<Arc<KnownConversations>, Failure> {
+        if let Some(known) = &self.known {
+            return Ok(Arc::clone(known));
+        }
+        let known = Arc::new(KnownConversations::collect(&self.env).await?);
+        Ok(Arc::clone(self.known.insert(known)))
+    }
+
     /// Mirrors one transcript and reports the result.
     async fn mirror(&mut self, job: Job) -> Result<Reader, Failure> {
         // The fingerprint is taken before the transcript is read, so that a concurrent write makes
         // it differ again.
-        let Some(fingerprint) = Fingerprint::of(job.agent, &job.path) else {
+        let Some(fingerprint) = Fingerprint::of(job.source, &job.path) else {
             job.notification
                 .into_iter()
                 .for_each(spool::Claimed::delete);
@@ -282,10 +303,10 @@ impl Watcher {
         };
         let begun = self.env.clock.elapsed();
         let request = Request {
-            program: job.agent.program(),
+            source: job.source,
             file: job.path.clone(),
             folder: None,
-            known: None,
+            known: Some(self.known().await?),
             effect: Effect::Apply,
             progress: Arc::new(|_, _| {}),
         };
@@ -295,10 +316,10 @@ impl Watcher {
         job.notification
             .into_iter()
             .for_each(spool::Claimed::delete);
-        Ok(self.report(job.agent, &job.path, &adopted))
+        Ok(self.report(job.source, &job.path, &adopted))
     }
 
-    fn report(&self, agent: Agent, path: &Path, adopted: &Adopted) -> Reader {
+    fn report(&self, source: TranscriptSource, path: &Path, adopted: &Adopted) -> Reader {
         let outcome = match &adopted.outcome {
             Outcome::New => "new",
             Outcome::Updated => "updated",
@@ -312,7 +333,7 @@ impl Watcher {
         let name = adopted.name.as_ref().map(ToString::to_string);
         let line = if self.json {
             let line = json!({
-                "v": 1, "kind": "mirrored", "agent": agent.word(), "outcome": outcome,
+                "v": 1, "kind": "mirrored", "agent": programs::word(source), "outcome": outcome,
                 "session": adopted.session.to_string(), "name": name, "conversation": adopted.native,
                 "file": path.display().to_string(),
                 "items": adopted.entries, "bytes": adopted.bytes,
@@ -324,7 +345,7 @@ impl Watcher {
             let entries = text::count(adopted.entries, "item");
             format!(
                 "{outcome} {name} ({} {}): {entries}",
-                agent.word(),
+                programs::word(source),
                 text::sanitize(&adopted.native)
             )
         };

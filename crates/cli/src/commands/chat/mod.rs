@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use segno_agents::program::Permissions;
 use segno_core::id::Name;
-use segno_core::session::Kind;
 use segno_core::store::Summary;
 use segno_engine::steps::chat::Audience;
 use segno_engine::{Env, Outcome};
@@ -19,11 +18,13 @@ use segno_sessions as sessions;
 use segno_sessions::chat::{self, ChatAgent, Effect, MAX_MESSAGE_BYTES, NewChat};
 use segno_sessions::json;
 use segno_sessions::resume::Options;
+use segno_supervisor::notices::Origin;
 
+use super::agents;
 use super::resume::PermissionsArg;
-use super::run::{name, watch_signals, with_auto_cleanup};
+use super::run::{NOTICE_LIMIT, name, watch_signals, with_auto_cleanup};
 use crate::config::Config;
-use crate::context::{Context, Persistence, workspace};
+use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
 use crate::output::{json_line, stderr_line, stdout_line, text};
 use view::View;
@@ -95,7 +96,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     };
     let chat = find(args, &env, &config).await?;
     let ran = match message {
-        Some(message) => run_exchange(&env, chat, &message, json).await,
+        Some(message) => run_exchange(&env, &config, chat, &message, json).await,
         None => Box::pin(prompt::run(env.clone(), &config, chat, Options::default())).await,
     };
     // A sweep that fails is repeated later.
@@ -111,8 +112,13 @@ pub(crate) async fn continue_at_prompt(
     summary: &Summary,
     options: &Options,
 ) -> Option<Result<ExitCode, Failure>> {
-    if summary.kind != Kind::Chat || !stdin().is_terminal() || !stderr().is_terminal() {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
         return None;
+    }
+    match chat::takes_messages(env, summary).await {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(error) => return Some(Err(error.into())),
     }
     let chat = Chat::Existing(Box::new(summary.clone()));
     Some(Box::pin(prompt::run(env.clone(), config, chat, options.clone())).await)
@@ -126,7 +132,7 @@ async fn find_existing(args: &Args, env: &Env) -> Result<Option<Summary>, Failur
         (None, false) => return Ok(None),
     };
     chat::is_chat(&found)?;
-    Ok(Some(found))
+    Ok(Some(agents::catch_up(env, found).await))
 }
 
 /// Clears the conversation of an existing chat.
@@ -186,23 +192,29 @@ fn read_stdin() -> Result<String, Failure> {
 /// Runs one exchange and prints the answer.
 async fn run_exchange(
     env: &Env,
+    config: &Config,
     chat: Chat,
     message: &str,
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let stop_token = watch_signals();
     let view = Arc::new(View::new(env, view::Verbosity::Notices));
-    let observer = Arc::clone(&view);
+    let notices = notices(env, config);
+    let observer = notices.observe(Arc::clone(&view) as _, Origin::User);
     let audience = Audience::Absent;
     let outcome = match chat {
         Chat::Existing(summary) => {
-            chat::send(env, &summary, message, audience, observer, stop_token).await?
+            chat::send(env, &summary, message, audience, observer, stop_token).await
         }
         Chat::New(opening) => {
-            chat::open(env, *opening, message, audience, observer, stop_token).await?
+            chat::open(env, *opening, message, audience, observer, stop_token).await
         }
     };
-    print(&outcome, &view, json);
+    if let Ok(outcome) = &outcome {
+        print(outcome, &view, json);
+    }
+    notices.finish(NOTICE_LIMIT).await;
+    outcome?;
     Ok(ExitCode::SUCCESS)
 }
 

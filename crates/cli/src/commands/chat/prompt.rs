@@ -12,12 +12,16 @@ use segno_engine::steps::chat::Audience;
 use segno_engine::{Env, Error, Outcome, Stop, StopToken, history};
 use segno_sessions::chat::{self, Effect, Limits, NewChat};
 use segno_sessions::resume::Options;
+use segno_supervisor::notices::{Notices, Origin};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::super::agents;
 use super::Chat;
 use super::keyboard::Keyboard;
 use super::view::{Verbosity, View, report_limits};
+use crate::commands::run::NOTICE_LIMIT;
 use crate::config::Config;
+use crate::context::notices;
 use crate::failure::Failure;
 use crate::line_editor::restore_terminal;
 use crate::output::{progress, stderr_line, text};
@@ -37,6 +41,7 @@ during an answer is sent after it.";
 
 /// The state of an interactive chat.
 struct PromptSession {
+    notices: Notices,
     env: Env,
     limits: Limits,
     keyboard: Arc<Keyboard>,
@@ -86,6 +91,7 @@ pub(super) async fn run(
         Chat::Existing(summary) => (None, Some(*summary)),
     };
     let mut session = PromptSession {
+        notices: notices(&env, config),
         env,
         limits: config.chat.limits,
         keyboard,
@@ -147,7 +153,8 @@ impl PromptSession {
         if chat::unanswered(&state).is_some() {
             stderr_line("the last message was not fully answered; continuing");
         }
-        let (stop_token, observer) = (StopToken::default(), Arc::clone(&view));
+        let stop_token = StopToken::default();
+        let observer = self.notices.observe(Arc::clone(&view) as _, Origin::User);
         let env = self.env.clone();
         let ran = chat::resume(
             &env,
@@ -200,9 +207,11 @@ impl PromptSession {
     /// Sends a message and shows the answer. An error is printed and the chat stays open.
     async fn send(&mut self, text: &str) -> Result<(), Failure> {
         let view = Arc::new(View::new(&self.env, Verbosity::Text));
-        let (stop_token, observer) = (StopToken::default(), Arc::clone(&view));
+        let stop_token = StopToken::default();
+        let observer = self.notices.observe(Arc::clone(&view) as _, Origin::User);
         let (env, audience) = (self.env.clone(), Audience::Present);
         let outcome = if let Some(summary) = self.summary.clone() {
+            let summary = agents::catch_up(&env, summary).await;
             let answered = chat::send(&env, &summary, text, audience, observer, stop_token.clone());
             self.signals
                 .run_until_stopped(&self.keyboard, &stop_token, answered)
@@ -267,7 +276,7 @@ impl PromptSession {
             text::count(chat.messages, "message"),
             text::count(chat.replies, "turn"),
             text::count(chat.tool_calls, "tool call"),
-            progress::spent(&state.usage),
+            progress::session_spent(&state),
             chat.model.clone().unwrap_or_default(),
             format!(
                 "{} since the last message",
@@ -304,6 +313,7 @@ impl PromptSession {
             let name = &summary.name;
             stderr_line(&format!("continue with `segno chat --session {name}`"));
         }
+        self.notices.finish(NOTICE_LIMIT).await;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -92,7 +92,7 @@ impl Observer for View {
                 self.lock().session = Some(session);
                 stderr_line(&format!("chat {} ({session})", event.name));
             }
-            Event::StepFailed(_) | Event::ToolFinished(_) => {
+            Event::StepFailed(_) | Event::ToolFinished(_) | Event::ToolRefused(_) => {
                 stderr_line(&text::sanitize(&progress::describe(entry)));
             }
             _ => {}

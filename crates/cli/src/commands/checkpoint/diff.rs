@@ -8,7 +8,6 @@ use segno_engine::Env;
 use segno_sessions::checkpoint;
 use segno_sessions::checkpoint::notes_diff::Change;
 use segno_sessions::json as shapes;
-use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -32,12 +31,12 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-fn change_word(sort: ChangeKind) -> (&'static str, char) {
-    match sort {
-        ChangeKind::Added => ("added", '+'),
-        ChangeKind::Removed => ("removed", '-'),
-        ChangeKind::Changed => ("changed", '~'),
-        ChangeKind::Mode => ("mode", '%'),
+fn mark(kind: ChangeKind) -> char {
+    match kind {
+        ChangeKind::Added => '+',
+        ChangeKind::Removed => '-',
+        ChangeKind::Changed => '~',
+        ChangeKind::Mode => '%',
     }
 }
 
@@ -48,39 +47,19 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let found = checkpoint::diff(&env, &from, &to).await?;
     if args.json {
         for change in &found.files {
-            let (word, _) = change_word(change.kind);
-            json_line(&json!({"v": 1, "kind": "file", "change": word, "path": change.path}));
+            json_line(&shapes::changed_file(change));
         }
-        let said = found.notes.clone().unwrap_or_default();
-        for Change {
-            kind: sort,
-            id,
-            note,
-        } in &said.notes
-        {
-            let (word, _) = change_word(*sort);
-            json_line(&json!({"v": 1, "kind": "note", "change": word, "id": id, "note": note}));
+        for change in found.notes.iter().flat_map(|notes| &notes.notes) {
+            json_line(&shapes::changed_note(change));
         }
-        json_line(&json!({
-            "v": 1,
-            "kind": "difference",
-            "from": from.id,
-            "to": to.id,
-            "files": found.files.len(),
-            "done": said.done,
-            "undone": said.undone,
-            "journals": found.notes.is_some(),
-            "steps": i64::try_from(found.steps).unwrap_or(i64::MAX),
-            "usage": shapes::usage(&found.usage),
-            "others": found.others.iter().map(|(what, from, to)| json!({"what": what, "from": from, "to": to})).collect::<Vec<_>>(),
-        }));
+        json_line(&shapes::difference(&from, &to, &found));
         return Ok(ExitCode::SUCCESS);
     }
     for change in &found.files {
         if args.patch {
             print_patch(&env, &from, &to, change).await?;
         } else {
-            let (_, mark) = change_word(change.kind);
+            let mark = mark(change.kind);
             stdout_line(&format!("{mark} {}", text::sanitize(&change.path)));
         }
     }
@@ -96,7 +75,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                 note,
             } in &said.notes
             {
-                let (_, mark) = change_word(*sort);
+                let mark = mark(*sort);
                 let line = format!("{mark} {id} {}", note::line(note));
                 stdout_line(&text::sanitize(&line));
             }

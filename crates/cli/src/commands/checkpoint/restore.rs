@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use segno_sessions::checkpoint::{self, Request};
-use serde_json::json;
+use segno_sessions::json as shapes;
 
 use super::{bytes, progress};
 use crate::context::{Context, workspace};
@@ -55,18 +55,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     drop(progress);
     let restored = &returned.restored;
     if args.json {
-        json_line(&json!({
-            "v": 1,
-            "kind": if args.dry_run { "would_restore" } else { "restored" },
-            "checkpoint": manifest.id,
-            "folder": returned.folder.display().to_string(),
-            "written": restored.written,
-            "bytes": restored.bytes,
-            "unchanged": restored.unchanged,
-            "removed": restored.removed,
-            "disarmed": restored.disarmed,
-            "rescue": returned.rescue.map(|rescue| rescue.id),
-        }));
+        json_line(&shapes::restored(&manifest, &returned, args.dry_run));
         return Ok(ExitCode::SUCCESS);
     }
     if manifest.files.unstable > 0 {

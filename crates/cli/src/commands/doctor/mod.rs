@@ -16,6 +16,7 @@ use crate::failure::Failure;
 /// checks that everything that checkpoints need is there: their files, manifests, and the packs
 /// with their contents. Reports damage, says what was not read, and changes nothing.
 /// `--read-data` also reads the content of all packs, and compares the remote with what was pushed.
+/// Also names the environment variables that agents do not get because they look like secrets.
 ///
 /// With `--repair`, restores a lost seal key from its copy, moves checkpoints that cannot be used to
 /// a quarantine and usable ones back, lists complete snapshots again, fetches missing and damaged
@@ -65,12 +66,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     if args.repair {
         return repair::run(args, context).await;
     }
-    let (env, _) = context.env(Persistence::Home)?;
+    let (env, config) = context.env(Persistence::Home)?;
     if args.recover {
-        return recover::run(args, &env).await;
+        return recover::run(args, &env, &config).await;
     }
     if args.gc {
         return gc::run(args, &env).await;
     }
-    verify::run(args, &env).await
+    let withheld = verify::withheld_variables(&config);
+    verify::run(args, &env, &withheld).await
 }

@@ -7,15 +7,19 @@ use segno_core::store::Summary;
 use segno_engine::{Env, between_runs};
 use segno_sessions as sessions;
 use segno_sessions::recover::{self, Recovered};
+use segno_supervisor::notices::Notices;
 use serde_json::json;
 
 use super::Args;
 use crate::commands::checkpoint::progress;
+use crate::commands::run::NOTICE_LIMIT;
+use crate::config::Config;
+use crate::context::notices;
 use crate::failure::Failure;
 use crate::output::text::{count, sanitize};
 use crate::output::{json_line, stderr_line, stdout_line};
 
-pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &Args, env: &Env, config: &Config) -> Result<ExitCode, Failure> {
     let only = match &args.session {
         Some(reference) => Some(sessions::find(env, reference).await?.id),
         None => None,
@@ -30,7 +34,10 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
             .for_each(|summary| print_lost(summary, args.json));
         lost.len()
     } else {
-        recover_all(env, &lost, args.json).await?
+        let notices = notices(env, config);
+        let found = recover_all(env, &notices, &lost, args.json).await?;
+        notices.finish(NOTICE_LIMIT).await;
+        found
     };
     if found == 0 && !args.json {
         stdout_line("no crashed runs");
@@ -42,6 +49,7 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
 /// Returns how many sessions were recovered.
 pub(crate) async fn recover_all(
     env: &Env,
+    notices: &Notices,
     lost: &[Summary],
     json: bool,
 ) -> Result<usize, between_runs::Error> {
@@ -52,6 +60,7 @@ pub(crate) async fn recover_all(
         drop(progress);
         if let Some(recovered) = recovered {
             found += 1;
+            notices.report_since(summary).await;
             print_recovered(&recovered, json);
         }
     }

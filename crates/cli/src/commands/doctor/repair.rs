@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{json_line, stdout_line, text};
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
-    let (env, _) = context.env(Persistence::Home)?;
+    let (env, config) = context.env(Persistence::Home)?;
     // Checkpoints first: only those that can be read say what the snapshot store has to have.
     let repairs = Context::checkpoint_files()?.repair(args.dry_run)?;
     for repair in &repairs {
@@ -31,7 +31,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    verify::run(args, &env).await
+    let withheld = verify::withheld_variables(&config);
+    verify::run(args, &env, &withheld).await
 }
 
 /// What is printed about one repair: a word for JSON, the affected object, details, and text.

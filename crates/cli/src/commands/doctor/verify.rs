@@ -12,10 +12,21 @@ use serde_json::json;
 
 use super::Args;
 use crate::commands::checkpoint::{bytes, progress};
+use crate::config::Config;
 use crate::failure::Failure;
+use crate::machine::agent_environment;
 use crate::output::{is_live, json_line, live_line, stdout_line, text};
 
-pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
+/// The environment variables that agents do not get because they look like secrets.
+pub(super) fn withheld_variables(config: &Config) -> Vec<String> {
+    let environment = agent_environment(&config.pass_env);
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut withheld: Vec<String> = names.filter(|name| environment.withholds(name)).collect();
+    withheld.sort();
+    withheld
+}
+
+pub(super) async fn run(args: &Args, env: &Env, withheld: &[String]) -> Result<ExitCode, Failure> {
     let live = is_live() && !args.json;
     let depth = if args.read_data {
         Depth::Content
@@ -34,12 +45,13 @@ pub(super) async fn run(args: &Args, env: &Env) -> Result<ExitCode, Failure> {
         live_line("");
     }
     print_findings(args, &report.findings);
-    let mut damaged = count_damage(&report.findings);
-    print_report(args, &report, damaged);
+    let mut damaged = report.damaged();
+    print_report(args, &report);
     if args.remote || (args.read_data && env.remote.is_some()) {
         damaged += verify_remote(args, env).await?;
     }
     print_unread(args, env, &report);
+    print_withheld(args, withheld);
     if damaged > 0 {
         return Err(Failure::verification(format!(
             "{} damaged",
@@ -76,20 +88,9 @@ fn print_findings(args: &Args, findings: &[Finding]) {
     }
 }
 
-fn print_report(args: &Args, report: &Report, damaged: u64) {
+fn print_report(args: &Args, report: &Report) {
     if args.json {
-        json_line(&json!({
-            "v": 1,
-            "kind": "report",
-            "sessions": report.sessions,
-            "events": report.events,
-            "blobs": report.blobs,
-            "checkpoints": report.checkpoints,
-            "packs": report.packs,
-            "pack_bytes": report.pack_bytes,
-            "data_read": args.read_data,
-            "damaged": damaged,
-        }));
+        json_line(&shapes::report(report, args.read_data));
         return;
     }
     stdout_line(&format!(
@@ -140,6 +141,18 @@ async fn verify_remote(args: &Args, env: &Env) -> Result<u64, Failure> {
         ));
     }
     Ok(damaged)
+}
+
+/// Says which environment variables agents do not get, without their values.
+fn print_withheld(args: &Args, withheld: &[String]) {
+    if args.json {
+        json_line(&json!({"v": 1, "kind": "environment", "withheld": withheld}));
+    } else if !withheld.is_empty() {
+        stdout_line(&text::sanitize(&format!(
+            "agents do not get {}, which by their names are secrets; `env.pass` in config.toml or in the spec passes variables by name",
+            withheld.join(", ")
+        )));
+    }
 }
 
 /// Says what was not looked at.

@@ -14,7 +14,7 @@ mod trash;
 use std::io::{BufRead, IsTerminal, stdin};
 use std::process::ExitCode;
 
-use super::pause;
+use super::{pause, show};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::stderr_line;
@@ -23,6 +23,7 @@ use crate::output::stderr_line;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Args),
+    Show(show::Args),
     Delete(delete::Args),
     Trash(trash::Args),
     Restore(restore::Args),
@@ -37,6 +38,7 @@ impl Command {
     pub(crate) fn is_json(&self) -> bool {
         match self {
             Command::List(args) => args.json,
+            Command::Show(args) => args.json,
             Command::Delete(args) => args.json,
             Command::Trash(args) => args.json,
             Command::Restore(args) => args.json,
@@ -51,12 +53,13 @@ impl Command {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self {
             Command::List(args) => list::run(&args, context).await,
+            Command::Show(args) => show::run(&args, context).await,
             Command::Delete(args) => delete::run(&args, context).await,
             Command::Trash(args) => trash::run(&args, context).await,
             Command::Restore(args) => restore::run(args, context).await,
             Command::Cleanup(args) => cleanup::run(&args, context).await,
             Command::Export(args) => export::run(&args, context).await,
-            Command::Import(args) => import::run(args, context).await,
+            Command::Import(args) => Box::pin(import::run(args, context)).await,
             Command::Move(args) => relocate::run(&args, context).await,
             Command::Pause(args) => pause::run(args, context).await,
         }

@@ -4,6 +4,7 @@ use segno_testkit::sandbox::wait_until;
 
 use super::{commanded, events, open, say, scripted, shown};
 use crate::commands::session_statuses;
+use crate::worker::Working;
 
 fn expiring_after(seconds: u64) -> String {
     format!("[chat]\nidle_after_s = 1\nexpires_after_s = {seconds}\n")
@@ -57,6 +58,18 @@ fn idle_chat_is_archived_and_can_be_reopened() {
     let ends = events(&sandbox, "run_ended");
     let ends: Vec<_> = ends.iter().map(|event| &event["status"]).collect();
     assert_eq!(ends, ["paused", "expired", "paused", "expired", "paused"]);
+}
+
+#[test]
+fn worker_archives_idle_chats() {
+    let sandbox = commanded("");
+    open(&sandbox, "my name is Ada").expect_success();
+    sandbox.configure(&expiring_after(1));
+    // A worker looks when it starts, and then every five minutes.
+    wait_until("the chat has expired", || {
+        let _worker = Working::start(&sandbox);
+        shown(&sandbox)["status"] == "expired"
+    });
 }
 
 #[test]

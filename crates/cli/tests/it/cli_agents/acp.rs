@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use segno_testkit::model::{Script, files, standard, standard_files};
 use segno_testkit::programs::{AgentFixture, Program};
-use segno_testkit::sandbox::wait_until;
+use segno_testkit::sandbox::{run_to_end, wait_until};
 use serde_json::Value;
 
 use crate::segno;
@@ -210,6 +210,23 @@ fn acp_agent_resumes_its_session_after_a_kill() {
     }
 }
 
+/// The adapter of Codex says why it fails in a text, and ends its turn like any other.
+#[test]
+fn adapter_without_its_key_answers_nothing() {
+    for adapter in ADAPTERS {
+        let fixture = WorkflowFixture::killed(adapter);
+        let mut command = fixture.command(&["resume", "task"]);
+        command.env_remove("ANTHROPIC_API_KEY");
+        command.env_remove("CODEX_TEST_KEY");
+        let output = run_to_end(command);
+        assert_ne!(output.code(), 0, "{adapter:?} {output:?}");
+        assert_eq!(fixture.events("step_finished").len(), 0, "{adapter:?}");
+        fixture.segno(&["resume", "task"]).expect_success();
+        fixture.assert_done();
+        assert_eq!(fixture.opened().pop().unwrap().1, "native", "{adapter:?}");
+    }
+}
+
 #[test]
 fn dry_run_starts_no_acp_agent() {
     for adapter in ADAPTERS {
@@ -317,7 +334,8 @@ fn acp_agent_without_approval_changes_nothing() {
     let fixture = WorkflowFixture::standard(Program::ClaudeAcp, "read");
     let output = fixture.segno(&["run", fixture.spec()]);
     assert!(
-        output.stderr.contains("was denied permission to use"),
+        output.stderr.contains("refused: worker may not use")
+            && output.stderr.contains("`acp.permissions` in config.toml"),
         "{output:?}"
     );
     assert!(

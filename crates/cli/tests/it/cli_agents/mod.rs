@@ -8,18 +8,21 @@
 
 mod acp;
 mod context;
+mod earlier_home;
 mod failed_starts;
 mod forks;
 mod handoff;
 mod held;
 mod killed_guard;
 mod limits;
+mod missing;
 mod mixed;
 mod moving;
 mod notes;
 mod patterns;
 mod reader;
 mod resume_context;
+mod usage;
 mod work;
 
 use std::ops::Deref;

@@ -555,6 +555,21 @@ fn workflow_creates_checkpoints_at_its_triggers() {
         .map(|line| line["steps_finished"].as_u64().unwrap())
         .collect();
     assert_eq!(finished, [2, 1], "newest first");
+    let newest = &list(&sandbox)[0];
+    assert!(newest["bytes"].as_u64() > Some(0), "{newest}");
+    let verified = newest["verified"].as_str().unwrap();
+    assert!(verified >= newest["at"].as_str().unwrap(), "{newest}");
+    let output = sandbox.segno(&["checkpoint", "list"]).expect_success();
+    let mut lines = output.stdout.lines();
+    let (head, row) = (lines.next().unwrap(), lines.next().unwrap());
+    let cell = |name: &str| row[head.find(name).unwrap()..].trim_start();
+    assert!(cell("TRIGGER").starts_with("complete"), "{output:?}");
+    for name in ["TAKEN", "VERIFIED"] {
+        let words: Vec<&str> = cell(name).split_whitespace().take(4).collect();
+        assert!(words.contains(&"ago"), "{name}: {output:?}");
+    }
+    let digits = |c: char| c.is_ascii_digit();
+    assert!(cell("SIZE").starts_with(digits), "{output:?}");
 }
 
 #[test]

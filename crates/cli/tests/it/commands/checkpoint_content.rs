@@ -129,6 +129,10 @@ fn notes_of_a_checkpoint_are_those_of_its_time() {
     assert_eq!(feedback["persona"], "security");
     assert_eq!(feedback["comments"], json!(["escape it"]));
     assert_eq!(shown["tests"]["note"]["phase"], "red");
+    let logs = sandbox.segno(&["logs", "--json"]).expect_success().json();
+    let is_tests = |line: &&Value| line["memos"][0]["memo"].get("tests").is_some();
+    let recorded = logs.iter().find(is_tests).unwrap();
+    assert_eq!(shown["tests"]["at"], recorded["at"]);
     assert_eq!(shown["tests"]["note"]["failing"], json!(["a::b"]));
     assert_eq!(show(&sandbox, &first, &[])["tests"], Value::Null);
     let text = show_text(&sandbox, &second, &[]);

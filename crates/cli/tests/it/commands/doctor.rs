@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::archive::write_file;
 use super::checkpoint::{bytes, create_checkpoint, id, list, remove, run, tree, write_workspace};
-use super::{of_kind, root};
+use super::{failing_chain, fix_answers, of_kind, root};
 use crate::sandbox;
 
 /// A session with a checkpoint.
@@ -318,4 +318,40 @@ fn emptying_the_trash_damages_nothing() {
     let mut restore = sandbox.command(&["checkpoint", "restore", id(&checkpoint), "--into"]);
     restore.arg(&into);
     run_to_end(restore).expect_success();
+}
+
+/// Another history of a session, consistent in itself: hashes, marker and rows fit. Only the sealed
+/// checkpoints know the one before.
+#[test]
+fn rewritten_journal_does_not_fit_its_checkpoints() {
+    let sandbox = sandbox();
+    failing_chain(&sandbox);
+    sandbox.segno(&["run", "chain.yaml"]).refused(10, &[]);
+    let copy = root(&sandbox).join("before");
+    fs::create_dir(&copy).unwrap();
+    let move_to = |from: &Path, to: &Path, words: &[&str]| {
+        for folder in ["sessions", "heads"] {
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]).arg(from.join(folder)).arg(to);
+            assert!(command.status().unwrap().success());
+        }
+    };
+    move_to(&sandbox.home(), &copy, &["cp", "-a"]);
+    fix_answers(&sandbox);
+    sandbox.segno(&["resume", "chain"]).expect_success();
+    create_checkpoint(&sandbox);
+    sandbox.segno(&["doctor"]).expect_success();
+    // The same session again from there, with another answer.
+    for folder in ["sessions", "heads"] {
+        fs::remove_dir_all(sandbox.home().join(folder)).unwrap();
+    }
+    move_to(&copy, &sandbox.home(), &["mv"]);
+    sandbox.write("answers.yaml", "default: {text: forged}\n");
+    sandbox.segno(&["resume", "chain"]).expect_success();
+    sandbox.segno(&["doctor"]).refused(23, &["J0105"]);
+    let expected = "is not the one that checkpoint";
+    let output = sandbox.segno(&["doctor"]);
+    assert!(output.stdout.contains(expected), "{output:?}");
+    // The session without its checkpoints is in order: nothing else notices.
+    assert_eq!(output.stdout.matches("damaged: ").count(), 1, "{output:?}");
 }

@@ -97,7 +97,10 @@ fn notes_of_the_reader_are_stored_with_their_source() {
     assert_eq!(notes[1]["note"]["error"]["subject"], "make");
     let asked = sandbox.read("asked-0");
     for words in [
+        "affects how the task is done",
         "chooses between several possible ways",
+        "works around a limitation or an obstacle",
+        "interprets an ambiguous requirement",
         "Message 1:\n[task] First keep coins.\n\nMessage 2:\n[agent] I chose SQLite",
         "----- begin conversation ",
     ] {

@@ -210,3 +210,25 @@ fn a_used_up_budget_ends_the_run_instead_of_a_wait() {
         .refused(20, &["reached its limit `max_tokens`"]);
     assert_eq!(sandbox.calls().len(), 1, "nobody is asked again");
 }
+
+#[test]
+fn repeated_limits_of_concurrent_steps_give_a_tip() {
+    for (max_parallel, given) in [(4, true), (1, false)] {
+        let sandbox = sandbox();
+        sandbox.write(
+            "answers.yaml",
+            "default: {text: fine, delay_ms: 20, fail: {kind: rate_limited, message: slow down, attempts: 1, retry_after_ms: 25}}\n",
+        );
+        let branch = |id: &str| format!("{{id: {id}, steps: [{{agent: a, input: x}}]}}");
+        let branches = ["a", "b", "c", "d"].map(branch).join(", ");
+        sandbox.write(
+            "fan.yaml",
+            &format!(
+                "version: 0\nname: fan\nruntime: {{provider: scripted, script: answers.yaml, max_parallel: {max_parallel}}}\nagents: {{a: {{prompt: Briefly.}}}}\npattern: {{type: parallel, config: {{branches: [{branches}]}}}}\n"
+            ),
+        );
+        let output = sandbox.segno(&["run", "fan.yaml"]).expect_success();
+        let tip = "a `runtime.max_parallel` below 4 in the spec makes fewer calls";
+        assert_eq!(output.stderr.contains(tip), given, "{}", output.stderr);
+    }
+}

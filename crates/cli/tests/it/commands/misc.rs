@@ -4,7 +4,7 @@ use std::fs;
 
 use segno_testkit::sandbox::run_to_end;
 
-use crate::commands::{edit, failing_chain, keys, root};
+use crate::commands::{edit, failing_chain, keys, root, start_waiting, waiting_chain};
 use crate::sandbox;
 
 #[test]
@@ -150,6 +150,62 @@ fn sessions_can_be_named_by_workflow_id() {
         sandbox.segno(words).refused(2, &["Usage"]);
     }
     sandbox.segno(&["cancel", "-w", "chain"]).expect_success();
+}
+
+/// Every command line in the designs that Segno comes from, apart from the program's name.
+#[test]
+fn command_lines_of_the_designs_are_accepted() {
+    let sandbox = sandbox();
+    waiting_chain(&sandbox, 3, 1);
+    let (live, _) = start_waiting(&sandbox, &["--save-session"]);
+    let pause = [
+        "sessions",
+        "pause",
+        "-w",
+        "chain",
+        "-r",
+        "lunch",
+        "--no-wait",
+    ];
+    sandbox.segno(&pause).expect_success();
+    sandbox.write("go", "");
+    live.finish().refused(130, &[]);
+    let listed = ["sessions", "list", "--status", "paused"];
+    let listed = sandbox.segno(&listed).expect_success();
+    assert!(listed.stdout.contains("chain"), "{listed:?}");
+    let same = sandbox.segno(&["show", "chain"]).expect_success().stdout;
+    for words in [
+        &["sessions", "show", "chain"][..],
+        &["sessions", "show", "-w", "chain"],
+    ] {
+        assert_eq!(sandbox.segno(words).expect_success().stdout, same);
+    }
+    assert!(same.contains("lunch"), "{same}");
+    sandbox
+        .segno(&["run", "--resume", "chain"])
+        .expect_success();
+    // Without a name, both commands mean the session of the folder.
+    sandbox.segno(&["pause"]).refused(17, &[]);
+    let cleanup = [
+        "sessions",
+        "cleanup",
+        "--max-age-days",
+        "7",
+        "--keep-completed",
+    ];
+    sandbox.segno(&cleanup).expect_success();
+    sandbox
+        .segno(&["sessions", "delete", "chain"])
+        .expect_success();
+    sandbox.segno(&["resume", "-w", "chain"]).refused(17, &[]);
+    let auto = [
+        "run",
+        "chain.yaml",
+        "--auto-resume",
+        "--save-session",
+        "--force",
+    ];
+    sandbox.segno(&auto).expect_success();
 }
 
 #[test]

@@ -5,6 +5,7 @@
     reason = "the machine is the subject: tests look at files and wait for processes"
 )]
 
+mod agent_environment;
 mod answer;
 mod archive;
 mod bundle;
@@ -37,11 +38,14 @@ mod resume_context;
 mod retries;
 mod run;
 mod secrets;
+mod service;
 mod session_number;
 mod sessions;
 mod signals;
 mod spec_edits;
+mod state;
 mod trash;
+mod usage;
 mod work;
 
 pub(crate) use answer::write_asking_workflow;

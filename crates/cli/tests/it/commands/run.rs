@@ -62,7 +62,7 @@ fn json_events_have_stable_keys() {
         .map(|line| format!("{}: {}", line["kind"].as_str().unwrap(), keys(line)))
         .collect();
     insta::assert_snapshot!(shapes.join("\n"), @r"
-    session_created: at force kind name out run seq session session_kind spec spec_digest spec_path v variables workspace
+    session_created: at force kind name out pattern run seq session session_kind spec spec_digest spec_path v variables workspace
     run_started: at host kind pid run seq session v version
     step_started: agent at attempt input input_digest kind path revision run seq session v
     step_finished: at attempt elapsed_ms kind output path revision run seq session usage v
@@ -70,7 +70,7 @@ fn json_events_have_stable_keys() {
     step_finished: at attempt elapsed_ms kind output path revision run seq session usage v
     artifact_written: at bytes digest kind path run seq session v
     run_ended: at kind run seq session status v
-    result: artifacts kind name output run saved session session_number status steps_finished steps_skipped usage v
+    result: artifacts kind name output refused_tools run saved session session_number status steps_finished steps_skipped usage v
     ");
     let seqs: Vec<_> = lines
         .iter()

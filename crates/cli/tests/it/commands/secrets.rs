@@ -47,7 +47,7 @@ fn environment_secret_is_never_stored_or_shown() {
     edit(
         &sandbox,
         "name: chain",
-        "name: chain\ninputs: {required: {key: string}}",
+        "name: chain\nenv: {pass: [MY_API_TOKEN]}\ninputs: {required: {key: string}}",
     );
     let segno = |words: &[&str]| {
         let mut command = sandbox.command(words);
@@ -87,6 +87,11 @@ fn secret_in_the_error_of_a_failed_run_is_redacted() {
         &sandbox,
         "command: [./agent.sh]",
         "command: [./agent.sh], failure_policy: {retries: 0}",
+    );
+    edit(
+        &sandbox,
+        "name: chain",
+        "name: chain\nenv: {pass: [MY_API_TOKEN]}",
     );
     for json in [false, true] {
         let mut command = sandbox.command(&["run", "chain.yaml"]);

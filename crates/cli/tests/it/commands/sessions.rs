@@ -1,6 +1,7 @@
 //! `segno sessions list`, `show`, `delete` and `cleanup`.
 
 use segno_testkit::sandbox::Sandbox;
+use serde_json::Value;
 
 use crate::commands::{
     failing_chain, fix_answers, keys, normalize, scripted, session_statuses, start_waiting, tree,
@@ -40,6 +41,30 @@ fn sessions_are_listed_newest_first() {
         .segno(&["sessions", "list", "--json"])
         .expect_success();
     insta::assert_snapshot!(keys(&output.json()[0]), @"created_at events kind name owner run session session_kind spec_digest status suspended updated_at v workspace");
+}
+
+#[test]
+fn pattern_follows_the_spec() {
+    let sandbox = completed_and_failed();
+    let patterns = |words: &[&str]| -> Vec<Value> {
+        let lines = sandbox.segno(words).expect_success().json();
+        lines
+            .into_iter()
+            .map(|line| line["pattern"].clone())
+            .collect()
+    };
+    assert_eq!(patterns(&["show", "done", "--json"]), ["chain"]);
+    // The edited spec is a graph.
+    let spec = sandbox.read("chain.yaml");
+    let (head, _) = spec.split_once("pattern:").unwrap();
+    let graph = "pattern: {type: graph, config: {nodes: {one: {agent: a, input: x}, two: {agent: a, input: y}}, edges: [{from: one, to: [two]}]}}\n";
+    sandbox.write("chain.yaml", &format!("{head}{graph}"));
+    sandbox.write("answers.yaml", "default: {text: fine}\n");
+    let resume = ["resume", "stuck", "--on-change", "warn"];
+    sandbox.segno(&resume).expect_success();
+    assert_eq!(patterns(&["status", "stuck", "--json"]), ["graph"]);
+    let shown = sandbox.segno(&["show", "stuck"]).expect_success().stdout;
+    assert!(shown.contains("workflow, pattern graph\n"), "{shown}");
 }
 
 #[test]
@@ -85,7 +110,7 @@ fn a_session_is_shown_with_its_steps() {
     insta::assert_snapshot!(normalize(&sandbox, &output.stdout), @r"
     session  stuck ([ID])
     status  failed
-    kind  workflow
+    kind  workflow, pattern chain
     error  step steps/2 (agent `a`) failed after 1 attempt: no key
     spec  [ROOT]/work/chain.yaml
     folder  [ROOT]/work
@@ -101,8 +126,8 @@ fn a_session_is_shown_with_its_steps() {
     resume it with `segno resume stuck`
     ");
     let shown = super::shown(&sandbox, "stuck");
-    insta::assert_snapshot!(keys(&shown), @"artifacts chat conversations created_at error events forked_from kind name notes owner run session session_kind session_number spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
-    insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path seq status tool_calls usage");
+    insta::assert_snapshot!(keys(&shown), @"agent_state artifacts chat conversations created_at error events forked_from kind name notes owner pattern refused_tools run session session_kind session_number spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
+    insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path reported seq status tool_calls usage");
 }
 
 #[test]

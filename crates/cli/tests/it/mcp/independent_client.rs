@@ -63,7 +63,7 @@ fn independent_client_finds_and_calls_every_tool() {
             .await
             .unwrap_or_else(|error| panic!("{error}"));
         let offers = mcp.offered_tools();
-        assert_eq!(offers.len(), 16);
+        assert_eq!(offers.len(), 18);
         let reading = offers
             .iter()
             .filter(|offer| offer.class == EffectClass::ReadOnly);
@@ -75,6 +75,7 @@ fn independent_client_finds_and_calls_every_tool() {
                 "search_history",
                 "list_checkpoints",
                 "show_checkpoint",
+                "get_state",
                 "status"
             ]
         );
@@ -106,6 +107,8 @@ fn independent_client_finds_and_calls_every_tool() {
             ("search_history", json!({"text": "begin"})),
             ("checkpoint", json!({"reason": "done"})),
             ("list_checkpoints", json!({})),
+            ("set_state", json!({"key": "n", "value": 1})),
+            ("get_state", json!({})),
             ("status", json!({})),
         ] {
             let output = call(name, input)

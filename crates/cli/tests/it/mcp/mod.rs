@@ -6,6 +6,7 @@ mod independent_client;
 mod protocol;
 mod running;
 mod snippets;
+mod state;
 mod tools;
 
 use std::io::{BufRead, BufReader, Write};

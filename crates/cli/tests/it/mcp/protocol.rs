@@ -46,7 +46,7 @@ fn listing_opens_no_home() {
     assert_eq!(
         names.join(" "),
         "record_decision record_error resolve_error record_feedback address_feedback add_todo update_todo record_tests \
-         withdraw read_history search_history list_checkpoints show_checkpoint checkpoint pause status"
+         withdraw read_history search_history list_checkpoints show_checkpoint get_state set_state checkpoint pause status"
     );
     let resources = client.ask("resources/list", &json!({}));
     let resources = resources["result"]["resources"].as_array().unwrap().clone();

@@ -76,6 +76,8 @@ fn model_receives_the_refusal_with_its_reason() {
         output.stdout
     );
     assert!(!sandbox.work().join("a.txt").exists());
+    let refused = "refused: a may not use file_write (1 time); a user refused it";
+    assert!(output.stderr.contains(refused), "{}", output.stderr);
 }
 
 #[test]
@@ -111,5 +113,7 @@ fn denied_tool_is_not_offered() {
         offered.contains("head") && !offered.contains("file_write"),
         "{offered}"
     );
+    let refused = "refused: a may not use file_write (1 time); `agents.a.permissions.file_write` in the spec allows it";
+    assert!(output.stderr.contains(refused), "{}", output.stderr);
     assert!(!sandbox.work().join("a.txt").exists());
 }

@@ -127,3 +127,23 @@ fn window_of_a_model_can_be_configured() {
         &["`context_windows.claude-sonnet-4-5` must be a whole number from 1000 to 100000000"],
     );
 }
+
+#[test]
+fn checkpoint_shows_the_window_of_a_model() {
+    let (workshop, spec) = fixture(9_000, "checkpoint: {on: [complete]}");
+    workshop.segno(&["run", &spec]).expect_success();
+    let listed = workshop.segno(&["checkpoint", "list", "task", "--json"]);
+    let listed = listed.expect_success().json();
+    let id = listed[0]["checkpoint"].as_str().unwrap();
+    let words = ["checkpoint", "show", id, "--usage"];
+    let text = workshop.segno(&words).expect_success().stdout;
+    let shown = workshop.segno(&[&words[..], &["--json"]].concat());
+    let context = &shown.expect_success().json()[0]["usage"]["context"];
+    assert_eq!(context["window"], 200_000, "{context}");
+    let used = context["used"].as_u64().unwrap();
+    assert!(used > 0, "{context}");
+    assert_eq!(context["remaining"], 200_000 - used);
+    let share = context["utilisation"].as_f64().unwrap();
+    assert!((share - used as f64 / 200_000.0).abs() < 1e-9, "{context}");
+    assert!(text.contains("of 200,000 tokens ("), "{text}");
+}

@@ -13,6 +13,7 @@ mod external_tools;
 mod faults;
 mod file_tools;
 mod notes;
+mod state;
 mod telemetry;
 mod tools;
 

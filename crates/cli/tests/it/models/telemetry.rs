@@ -78,7 +78,11 @@ fn collector_receives_runs_agents_calls_and_tools() {
     let runs = named("invoke_workflow ask");
     // The killed run could not report how it ended.
     assert_eq!(runs.len(), 1);
+    let listed = sandbox.segno(&["sessions", "list", "--json"]);
+    let listed = listed.expect_success().json();
+    let session = listed[0]["session"].as_str().unwrap();
     for (key, value) in [
+        ("segno.session.id", session),
         ("segno.resumed", "true"),
         ("segno.run", "2"),
         ("segno.steps.skipped", "1"),

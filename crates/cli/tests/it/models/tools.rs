@@ -304,7 +304,8 @@ fn skill_is_announced_and_loaded_on_demand() {
 #[test]
 fn spec_tool_names_match_the_native_tools() {
     let named: Vec<&str> = segno_spec::native_tools().collect();
-    // `spec_verify` needs the engine, so it is built where the crates are wired together.
-    let known = segno_agents::BuiltinTools::names().chain(["spec_verify"]);
+    // `spec_verify` is built where the crates are wired together, and the engine runs the others.
+    let known =
+        segno_agents::BuiltinTools::names().chain(["spec_verify", "state_get", "state_set"]);
     assert_eq!(named, known.collect::<Vec<_>>());
 }

@@ -45,6 +45,7 @@ fn events(long: &str) -> Vec<Event> {
         out: "/work/out".into(),
         force: false,
         commit: None,
+        pattern: None,
     };
     let run = RunStarted {
         host: "a".into(),

@@ -93,6 +93,7 @@ fn finished_step_knows_its_events_and_its_usage() {
     let steps = folded(&events);
     let expected = FinishedStep {
         started_seq: Seq(8),
+        first_started: Seq(1),
         seq: Seq(9),
         revision: 0,
         attempt: 2,
@@ -110,6 +111,25 @@ fn finished_step_knows_its_events_and_its_usage() {
         [(&at("steps/0"), &expected)]
     );
     assert_eq!(sizes(&steps), (false, 1, 1));
+}
+
+#[test]
+fn first_start_is_that_of_the_revision() {
+    let first = |events: &[Event]| {
+        let first = folded(events).first_started(&at("steps/0"));
+        first.map(|seq| seq.0)
+    };
+    let begun = [started(0, 1, "?"), started(0, 2, "other")];
+    assert_eq!(first(&[]), None);
+    assert_eq!(first(&begun), Some(1));
+    let done = [begun.clone().to_vec(), vec![finished(2)]].concat();
+    assert_eq!(first(&done), Some(1));
+    let next = [begun.to_vec(), vec![started(1, 3, "?")]].concat();
+    assert_eq!(first(&next), Some(3));
+    let discarded = step("step_discarded", json!({"revision": 0}));
+    for before in [begun.to_vec(), done] {
+        assert_eq!(first(&[before, vec![discarded.clone()]].concat()), None);
+    }
 }
 
 #[test]

@@ -92,6 +92,24 @@ fn notes_belong_to_the_run_or_to_a_later_one() {
 }
 
 #[test]
+fn agent_state_changes_in_runs_and_between_them() {
+    let body = json!({"agent": "a", "key": "k", "value": 1, "source": "person", "by": "me"});
+    let set = event("agent_state_changed", &body);
+    assert_eq!(follows(&started_session(), 1, set.clone()), Ok(()));
+    assert!(follows(&started_session(), 0, set.clone()).is_err());
+    let mut events = over("paused");
+    events.push((2, 16, set));
+    let deleted = json!({"agent": "a", "key": "other", "source": "agent", "by": "a"});
+    events.push((3, 17, event("agent_state_changed", &deleted)));
+    let state = fold(&events).unwrap();
+    assert_eq!((state.run, state.status), (Run(3), Status::Paused));
+    let values: Vec<_> = state.agent_states.iter().collect();
+    assert_eq!((values.len(), &values[0].2.value), (1, &json!(1)));
+    // The session can be resumed under a later run.
+    assert_eq!(follows(&events, 4, started_run()), Ok(()));
+}
+
+#[test]
 fn run_starts_only_later_in_a_resumable_session() {
     // A run that is still marked as active may have been lost.
     assert_eq!(follows(&started_session(), 2, started_run()), Ok(()));

@@ -491,3 +491,80 @@ fn start_commit_is_that_of_the_start() {
     }
     assert_eq!(fold(&events).unwrap().start_commit(), Some("c0ffee"));
 }
+
+#[test]
+fn cost_and_usage_of_a_conversation_follow_it() {
+    let reported = |cost: u64| {
+        let report = json!({"conversation_cost_micro_usd": cost});
+        let fields = json!({"entries": "[]", "usage": usage(300), "report": report});
+        step("agent_said", fields)
+    };
+    let native = |events: Vec<Event>| open(&after(events)).native.clone().unwrap();
+    // A new conversation has cost nothing, and what it used is counted.
+    let new = native(vec![opened("n", None), said(5, None)]);
+    assert_eq!((new.cost, new.counted), (Some(Cost(0)), sum(300, 1)));
+    assert!(new.is_interrupted());
+    let ended = native(vec![
+        opened("n", None),
+        reported(70),
+        failed("crashed", json!({})),
+    ]);
+    assert_eq!((ended.cost, ended.counted), (Some(Cost(70)), sum(320, 2)));
+    assert!(!ended.is_interrupted());
+    // Another run of it, and a copy, continue the count; a conversation from a summary does not.
+    for (id, strategy, cost, counted) in [
+        ("n", "native", Cost(70), sum(300, 1)),
+        ("m", "rehomed", Cost(70), sum(300, 1)),
+        ("m", "compiled", Cost(0), Usage::default()),
+    ] {
+        let again = opened(id, Some(strategy));
+        let next = native(vec![opened("n", None), reported(70), again]);
+        assert_eq!(
+            (next.cost, next.counted),
+            (Some(cost), counted),
+            "{strategy}"
+        );
+        assert!(next.is_interrupted(), "{strategy}");
+    }
+    // Of a conversation that began elsewhere nothing is known.
+    let foreign = native(vec![opened("n", Some("native"))]);
+    assert_eq!(foreign.cost, None);
+}
+
+#[test]
+fn refused_tools_are_counted_and_bounded() {
+    let refused = |tool: &str| step("tool_refused", json!({"tool": tool, "reason": "spec"}));
+    let state = after([refused("a"), refused("b"), refused("a")]);
+    let counts = state.refused_tools.iter();
+    let counts: Vec<_> = counts.map(|it| (it.tool.as_str(), it.count)).collect();
+    assert_eq!(counts, [("a", 2), ("b", 1)]);
+    assert_eq!(state.refused_tools[0].agent, "a");
+    let state = after((0..60).map(|number| refused(&number.to_string())));
+    assert_eq!(state.refused_tools.len(), 50);
+}
+
+#[test]
+fn window_of_an_api_model_is_known_at_the_end() {
+    let reply = json!({"turn": 1, "parts": "[]", "usage": usage(7), "window": 100});
+    let state = after([step("model_replied", reply)]);
+    let expected = |used| {
+        let window = Some(100);
+        Some(ContextUsage { used, window })
+    };
+    assert_eq!(open(&state).context_usage(), expected(8));
+    let context = json!({"used": 9, "window": 100});
+    let end = json!({"output": "!", "usage": usage(8), "elapsed_ms": 5, "context": context});
+    let state = after([step("step_finished", end)]);
+    assert_eq!(state.newest_context, expected(9));
+}
+
+#[test]
+fn tokens_of_agents_without_counts_are_estimated() {
+    let paid = json!({"output": "!", "usage": {"cost_micro_usd": 450_000}, "elapsed_ms": 5});
+    let state = after([step("step_finished", paid)]);
+    assert_eq!(state.estimated_tokens(), Some(50_000));
+    assert_eq!(state.estimated_context().unwrap().utilisation(), Some(0.25));
+    let counted = after([finished()]);
+    assert_eq!(counted.estimated_tokens(), None);
+    assert_eq!(counted.estimated_context(), None);
+}

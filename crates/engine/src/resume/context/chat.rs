@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use segno_core::conversation::ConversationItem;
 use segno_core::conversation::analysis::Unanswered;
+use segno_core::conversation::{ConversationItem, MISSING_ITEMS};
 use segno_core::ports::Random;
 
 use super::message::{Cause, WorkspaceFacts, describe_facts};
@@ -41,8 +41,7 @@ pub(crate) fn with_facts(
     let mut prompt = String::new();
     if !missing.is_empty() {
         let quoted = Fence::new(random).quote("missing", missing);
-        prompt =
-            format!("These messages and tool calls are missing in your transcript:\n\n{quoted}\n");
+        prompt = format!("{MISSING_ITEMS}\n\n{quoted}\n");
     }
     prompt.push_str(&describe_facts(facts, unanswered));
     let _ = write!(prompt, "\nAnswer this message:\n\n{message}");

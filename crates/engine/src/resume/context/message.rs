@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use segno_core::conversation::MISSING_ITEMS;
 use segno_core::conversation::analysis::Unanswered;
 use segno_core::journal::Failure;
 use segno_core::snapshot::WorkspaceStatus;
@@ -77,9 +78,7 @@ pub(crate) fn resume_message(
         cause.describe()
     );
     if !missing.is_empty() {
-        text.push_str("These messages and tool calls are missing in your transcript:\n\n");
-        text.push_str(missing);
-        text.push('\n');
+        let _ = writeln!(text, "{MISSING_ITEMS}\n\n{missing}");
     }
     text.push_str(&describe_facts(facts, unanswered));
     text.push_str(

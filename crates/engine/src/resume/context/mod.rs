@@ -23,7 +23,7 @@ pub(crate) use compile::human_notes_after;
 pub use compile::{ContextInput, Task, TaskStatus, compile};
 pub use ended::why_ended;
 pub use outline::{Outline, PlannedTask, Progress, edited};
-pub(crate) use quote::{Fence, history};
+pub(crate) use quote::{Fence, history, lines};
 pub(crate) use session::SessionContext;
 
 /// The most tokens that a resume context has.

@@ -8,7 +8,9 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use segno_core::conversation::turns::{ModelPart, Turn, turns};
-use segno_core::conversation::{Answer, ConversationItem, Outcome, plain_text};
+use segno_core::conversation::{
+    Answer, AssistantPart, ConversationItem, ItemContent, Outcome, plain_text,
+};
 use segno_core::digest::Digest;
 use segno_core::ports::Random;
 use segno_core::tool::ToolCall;
@@ -122,13 +124,10 @@ fn render_turn(turn: &Turn) -> String {
         }
         Turn::Assistant { parts, .. } => {
             for part in parts {
-                let _ = match part {
-                    ModelPart::Text(part) => writeln!(text, "[agent] {}", truncate(part)),
-                    ModelPart::Call(call) => {
-                        let input = call.input.to_string();
-                        writeln!(text, "[agent uses {}] {}", call.name, truncate(&input))
-                    }
-                };
+                text.push_str(&match part {
+                    ModelPart::Text(part) => render_text(part),
+                    ModelPart::Call(call) => render_call(call),
+                });
             }
         }
         Turn::Results { answers, .. } => {
@@ -143,6 +142,29 @@ fn render_turn(turn: &Turn) -> String {
         }
     }
     text
+}
+
+fn render_text(text: &str) -> String {
+    format!("[agent] {}\n", truncate(text))
+}
+
+fn render_call(call: &ToolCall) -> String {
+    let input = call.input.to_string();
+    format!("[agent uses {}] {}\n", call.name, truncate(&input))
+}
+
+/// The texts and calls of an entry, as [`history`] quotes them.
+pub(crate) fn lines(entry: &ConversationItem) -> Vec<String> {
+    let parts = match &entry.content {
+        ItemContent::Assistant { parts, .. } => parts.as_slice(),
+        _ => &[],
+    };
+    let lines = parts.iter().filter_map(|part| match part {
+        AssistantPart::Text { text } => Some(render_text(text)),
+        AssistantPart::Call(call) => Some(render_call(call)),
+        _ => None,
+    });
+    lines.collect()
 }
 
 fn outcome(answer: &Answer) -> &'static str {
@@ -175,7 +197,7 @@ fn cut_middle(text: &str, max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use segno_core::conversation::{AssistantPart, ItemContent, Origin, Part};
+    use segno_core::conversation::{Origin, Part};
     use serde_json::json;
 
     use super::*;

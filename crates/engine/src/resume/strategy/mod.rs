@@ -20,6 +20,8 @@ use segno_core::ports::Random;
 use segno_core::resume::Strategy;
 use segno_core::state::NativeConversation;
 
+use crate::checkpoint::transcripts::CopySource;
+
 /// The strategies that need the agent's own transcript.
 pub(crate) const NEEDS_TRANSCRIPT: [Strategy; 3] =
     [Strategy::Native, Strategy::Repaired, Strategy::Restored];
@@ -32,6 +34,8 @@ pub(crate) struct Source<'a> {
     pub(crate) native: Option<&'a NativeConversation>,
     /// A stored copy of its transcript.
     pub(crate) copy: Option<&'a TranscriptCopy>,
+    /// Where the copy comes from.
+    pub(crate) copied_from: Option<&'a CopySource>,
     /// Whether the agent refused the conversation under its own id, although it has the transcript.
     pub(crate) refused: bool,
     /// Everything that was said, for an agent that did not say it.

@@ -12,6 +12,11 @@ pub(super) async fn open(source: &Source<'_>) -> Result<Opened, agent::Error> {
     };
     if let (Some(copy), Some(transcripts)) = (source.copy, source.cli_agent.transcript_files()) {
         transcripts.install(&id, copy, source.workspace).await?;
+        if let Some(from) = source.copied_from {
+            (source.notice)(&format!(
+                "the transcript of conversation {id} was restored from {from}"
+            ));
+        }
     }
     Ok(Opened {
         id,

@@ -6,7 +6,7 @@ use segno_core::conversation::{
     AssistantPart, ConversationItem, ItemContent, Origin, Part, Thread,
 };
 use segno_core::id::SessionId;
-use segno_core::journal::{Event, Head, Seq, Text};
+use segno_core::journal::{Ending, Event, Head, Seq, Text};
 use segno_core::model::messages::{from_messages, to_messages};
 use segno_core::model::{Message, Part as Piece};
 use segno_core::resume::Strategy;
@@ -181,6 +181,12 @@ impl Log {
                 let text = journal::load_text(env, &event.output).await?;
                 self.finish_exchange(text);
             }
+            // An adopted answer ends without a result of its own.
+            Event::ExchangeEnded(event)
+                if matches!(event.ending, Ending::EndTurn | Ending::MaxTurns) =>
+            {
+                self.open = false;
+            }
             _ => {}
         }
         Ok(())
@@ -272,6 +278,7 @@ fn is_conversation(event: &Event) -> bool {
             | Event::ConversationOpened(_)
             | Event::AgentMessages(_)
             | Event::StepFinished(_)
+            | Event::ExchangeEnded(_)
     )
 }
 

@@ -4,6 +4,7 @@ mod checkpoints;
 mod history;
 mod notes;
 mod schema;
+mod state;
 mod work;
 
 use serde::de::DeserializeOwned;
@@ -51,6 +52,7 @@ pub(super) fn list() -> Vec<Value> {
         .into_iter()
         .chain(history::definitions());
     all.chain(checkpoints::definitions())
+        .chain(state::definitions())
         .chain(work::definitions())
         .map(shape)
         .collect()
@@ -90,6 +92,8 @@ pub(super) async fn call(
         "search_history" => history::search(bound, given).await,
         "list_checkpoints" => checkpoints::list(bound, given).await,
         "show_checkpoint" => checkpoints::show(bound, given).await,
+        "get_state" => state::get(bound, given).await,
+        "set_state" => state::set(bound, given).await,
         "checkpoint" => work::checkpoint(bound, given).await,
         "pause" => work::pause(bound, given).await,
         "status" => work::status(bound, given).await,
@@ -117,7 +121,7 @@ mod tests {
     #[test]
     fn tool_schemas_allow_no_other_arguments() {
         let all = list();
-        assert_eq!(all.len(), 16);
+        assert_eq!(all.len(), 18);
         for tool in all {
             let schema = &tool["inputSchema"];
             assert_eq!(schema["type"], "object", "{tool}");

@@ -16,6 +16,11 @@ pub(super) fn text(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
+/// Any JSON value.
+pub(super) fn anything(description: &str) -> Value {
+    json!({"description": description})
+}
+
 pub(super) fn texts(description: &str) -> Value {
     json!({"type": "array", "items": {"type": "string"}, "description": description})
 }

@@ -1,6 +1,7 @@
 //! Tests of the whole redactor. No key appears here as a literal: they are assembled at run time, so
 //! that this file does not trigger secret scanners.
 
+mod edges;
 mod families;
 mod known;
 mod mentioned;

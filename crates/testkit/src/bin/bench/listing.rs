@@ -55,7 +55,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     }
 }
 
-fn make(folder: &std::path::Path, numbers: std::ops::Range<u32>) {
+pub(crate) fn make(folder: &std::path::Path, numbers: std::ops::Range<u32>) {
     let store = parts::store(folder);
     parts::runtime().block_on(async {
         for number in numbers {

@@ -1,6 +1,6 @@
 //! The benchmark. It measures the cost of durable steps against a bare loop on the same disk in the
 //! same run; the cost of file checkpoints against other tools that snapshot a folder; and the cost
-//! of CLI agents as steps against the same programs alone.
+//! of CLI agents as steps against the same programs alone, and of the server.
 //!
 //! Every figure that matters is a ratio of two things measured alternately, because absolute times
 //! change from machine to machine and from minute to minute. `bench/README.md` says what is
@@ -21,6 +21,7 @@ mod chain;
 mod disk;
 mod figures;
 mod growth;
+mod imports;
 mod listing;
 mod long;
 mod many;
@@ -28,6 +29,7 @@ mod parts;
 mod pause;
 mod peers;
 mod resume;
+mod server;
 mod snapshots;
 
 use std::path::{Path, PathBuf};
@@ -47,8 +49,8 @@ const USAGE: &str =
   --json FILE    write every sample
   --plot FILE    plot the cost of long workflows as SVG
   --dir DIR      where to measure [default: next to this program]
-  --only PART    append, many, chain, resume, growth, long, listing, agents, pause or
-                 snapshots (repeatable)";
+  --only PART    append, many, chain, resume, growth, long, listing, agents, pause,
+                 imports, server or snapshots (repeatable)";
 
 /// Measures one part; probes the disk before each round.
 type Part = fn(&Plan, &mut Disk, &mut Table);
@@ -130,7 +132,7 @@ fn main() -> ExitCode {
     tempfile::env::override_temp_dir(plan.folder.path()).unwrap();
     let mut disk = Disk::new(plan.folder.path());
     let mut table = Table::default();
-    let parts: [(&str, Part); 10] = [
+    let parts: [(&str, Part); 12] = [
         ("append", append::measure),
         ("many", many::measure),
         ("chain", chain::measure),
@@ -140,6 +142,8 @@ fn main() -> ExitCode {
         ("listing", listing::measure),
         ("agents", agents::measure),
         ("pause", pause::measure),
+        ("imports", imports::measure),
+        ("server", server::measure),
         // The last part: it leaves millions of freed inodes behind, which slow down the next part.
         ("snapshots", snapshots::measure),
     ];

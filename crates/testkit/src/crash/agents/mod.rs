@@ -26,9 +26,10 @@
 //!
 //! A strike may also hit the process guard, alone or together with segno; and it may name an
 //! [`Obstacle`], which stands in the way of the first resume: the program or its key is missing, the
-//! transcript is held open, or the agent's home was renamed. An intact conversation is never given up for
-//! such a reason; each resume takes the strategy that `--dry-run` announced before; and no two agents
-//! work at once.
+//! transcript is held open, the agent's home was renamed, or its variable names another folder. An
+//! intact conversation is never given up for such a reason; each resume takes the strategy that
+//! `--dry-run` announced before, unless it added that only the agent can tell; and no two agents work
+//! at once. These strikes also hit both agents behind their adapters of the Agent Client Protocol.
 
 mod obstacle;
 mod plan;
@@ -41,5 +42,5 @@ pub use super::tally::{Tally, explain};
 pub use obstacle::Obstacle;
 pub use plan::{strikes, strikes_again, strikes_with_obstacles};
 pub use scene::{Run, StepFixture};
-pub use strike::{Again, Strike, StrikeSignal, StrikeTime, Victim};
+pub use strike::{Again, Driver, Strike, StrikeSignal, StrikeTime, Victim};
 pub use trial::{Outcome, RESUMES, attempt, attempt_all};

@@ -8,8 +8,10 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use super::scene::StepFixture;
+use super::strike::Driver;
 use super::trial::Trial;
 use crate::crash::trial::Violation;
+use crate::programs::Agent;
 
 /// An obstacle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,10 +24,29 @@ pub enum Obstacle {
     Held,
     /// The homes of the agents were renamed: this one stays.
     HomeRenamed,
+    /// The agent's own variable names another, empty folder: this one stays.
+    VariableChanged,
 }
 
 impl Obstacle {
-    pub const ALL: [Self; 4] = [Self::NoProgram, Self::NoKey, Self::Held, Self::HomeRenamed];
+    pub const ALL: [Self; 5] = [
+        Self::NoProgram,
+        Self::NoKey,
+        Self::Held,
+        Self::HomeRenamed,
+        Self::VariableChanged,
+    ];
+
+    /// Segno does not read the transcripts behind the Agent Client Protocol, so that it finds none that
+    /// the agent itself does not find: in another folder, or, for Codex, below a renamed home.
+    pub(super) fn can_be_met_with(self, agent: Agent, driver: Driver) -> bool {
+        let is_found = match self {
+            Self::VariableChanged => false,
+            Self::HomeRenamed => agent != Agent::Codex,
+            Self::NoProgram | Self::NoKey | Self::Held => true,
+        };
+        driver == Driver::Own || is_found
+    }
 
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -33,6 +54,7 @@ impl Obstacle {
             Self::NoKey => "no-key",
             Self::Held => "held",
             Self::HomeRenamed => "home-renamed",
+            Self::VariableChanged => "variable-changed",
         }
     }
 }
@@ -40,6 +62,11 @@ impl Obstacle {
 impl Trial<'_> {
     /// Resumes with the obstacle in the way.
     pub(super) fn resume_against(&mut self, obstacle: Obstacle) {
+        // The strike may have come after the answer was stored: then the resume starts no agent.
+        let journal = self.scene.journal();
+        if journal.iter().any(|(kind, _)| kind == "step_finished") {
+            return;
+        }
         let open = self.scene.conversations("task").pop();
         let transcript = open.and_then(|(id, _)| {
             let sandbox = &self.scene.agent_sandbox;
@@ -70,6 +97,9 @@ impl Trial<'_> {
             }
             Obstacle::HomeRenamed => {
                 self.scene.agent_sandbox.rename_homes();
+            }
+            Obstacle::VariableChanged => {
+                self.scene.agent_sandbox.change_variables();
             }
         }
         self.outcome.obstacles += 1;
@@ -107,12 +137,22 @@ impl Trial<'_> {
             let what = format!("agents of before worked beside another one: {together:?}");
             self.wrong(Violation::Repeat(what));
         }
-        let taken = self.scene.conversations("task");
-        let taken = taken.get(opened).map(|(_, strategy)| strategy.clone());
+        // Within an attempt, an agent may refuse what was announced, and continue by a later strategy.
+        let taken = self.scene.conversations("task").into_iter();
+        let attempts = self.scene.events("task", "agent_opened").into_iter();
+        let attempts = attempts.map(|event| event["attempt"].clone());
+        let taken: Vec<_> = taken.zip(attempts).skip(opened).collect();
+        let first = taken.first().map(|(_, attempt)| attempt.clone());
+        let taken = taken.iter().filter(|(_, of)| Some(of) == first.as_ref());
+        let taken: Vec<&str> = taken.map(|((_, it), _)| it.as_str()).collect();
+        let taken = (!taken.is_empty()).then(|| taken.join(", then "));
         if let (Some(announced), Some(taken)) = (announced, taken) {
-            if announced == taken {
+            if announced.strategy == taken {
                 self.outcome.as_announced += 1;
+            } else if announced.is_unexamined {
+                self.outcome.announced_unexamined += 1;
             } else {
+                let announced = announced.strategy;
                 self.outcome.otherwise_announced += 1;
                 let what = format!("announced {announced}, taken {taken}");
                 self.wrong(Violation::Damage(what));
@@ -126,12 +166,25 @@ impl Trial<'_> {
         sandbox.programs(self.scene.agent).into_iter().collect()
     }
 
-    /// The strategy that a plan announces; none if no step is in progress.
-    fn announced(&self) -> Option<String> {
+    /// What a plan announces; nothing if no step is in progress.
+    fn announced(&self) -> Option<Announced> {
         let plan = self.scene.segno(&["resume", "task", "--dry-run", "--json"]);
         let plan: Value = serde_json::from_str(plan.stdout.lines().next()?).ok()?;
-        Some(plan["steps"][0]["strategy"].as_str()?.to_owned())
+        let step = &plan["steps"][0];
+        Some(Announced {
+            strategy: step["strategy"].as_str()?.to_owned(),
+            is_unexamined: step["unknown"]
+                .to_string()
+                .contains("only the agent can tell"),
+        })
     }
+}
+
+/// What a plan says about the step in progress.
+struct Announced {
+    strategy: String,
+    /// Whether it adds that the agent decides, since nothing but the agent can read its transcript.
+    is_unexamined: bool,
 }
 
 /// A process that has a file open for appending.

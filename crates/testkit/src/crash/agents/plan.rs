@@ -1,7 +1,7 @@
 //! Plans the strikes.
 
 use super::obstacle::Obstacle;
-use super::strike::{Again, COMMANDS, Strike, StrikeSignal, StrikeTime, Victim};
+use super::strike::{Again, COMMANDS, Driver, Strike, StrikeSignal, StrikeTime, Victim};
 use crate::clock::Seeded;
 use crate::model::standard;
 use crate::programs::Agent;
@@ -24,28 +24,47 @@ pub fn strikes(agent: Agent, strike_signal: StrikeSignal, count: usize, seed: u6
         strike_signal,
         time: time(number / victims.len(), &rng),
         again: None,
+        driver: Driver::Own,
         obstacle: None,
     };
     (0..count).map(strike).collect()
 }
 
 /// `count` strikes at segno and its guard, whose first resume meets each obstacle in turn, or none; and
-/// strikes at the guard alone, which the run itself survives.
-pub fn strikes_with_obstacles(agent: Agent, count: usize, seed: u64) -> Vec<Strike> {
+/// strikes at the guard alone, which the run itself survives. Behind an adapter, segno and its guard are
+/// not struck together: the kernel then ends the adapter, but not the agent below it, which continues
+/// without tools until the next run ends it (decision 0009).
+pub fn strikes_with_obstacles(
+    agent: Agent,
+    driver: Driver,
+    count: usize,
+    seed: u64,
+) -> Vec<Strike> {
+    let first = match driver {
+        Driver::Own => 8,
+        Driver::Acp => 6,
+    };
     let rng = Seeded::new(
         seed.wrapping_mul(10)
-            .wrapping_add(8 + u64::from(agent == Agent::Codex)),
+            .wrapping_add(first + u64::from(agent == Agent::Codex)),
     );
     let met = [Victim::Segno, Victim::SegnoAndGuard];
     let met = met.map(|victim| Obstacle::ALL.map(|obstacle| (victim, Some(obstacle))));
     let free = [Victim::Guard, Victim::SegnoAndGuard].map(|victim| (victim, None));
-    let pairs: Vec<(Victim, Option<Obstacle>)> = met.concat().into_iter().chain(free).collect();
+    let met = met.concat().into_iter().chain(free);
+    let applies = |(victim, obstacle): &(Victim, Option<Obstacle>)| {
+        driver == Driver::Own
+            || *victim != Victim::SegnoAndGuard
+                && obstacle.is_none_or(|one| one.can_be_met_with(agent, driver))
+    };
+    let pairs: Vec<(Victim, Option<Obstacle>)> = met.filter(applies).collect();
     let strike = |number: usize| Strike {
         agent,
         victim: pairs[number % pairs.len()].0,
         strike_signal: StrikeSignal::Kill,
         time: time(number / pairs.len() + number, &rng),
         again: None,
+        driver,
         obstacle: pairs[number % pairs.len()].1,
     };
     (0..count).map(strike).collect()
@@ -84,6 +103,7 @@ pub fn strikes_again(agent: Agent, count: usize, seed: u64) -> Vec<Strike> {
                 },
             },
         }),
+        driver: Driver::Own,
         obstacle: None,
     };
     (0..count).map(strike).collect()
@@ -119,9 +139,12 @@ mod tests {
         let drawn = |seed| strikes(Agent::Claude, StrikeSignal::Kill, 30, seed);
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
-        let obstructed = strikes_with_obstacles(Agent::Codex, 10, 1);
-        let pairs = obstructed.iter().map(|one| (one.victim, one.obstacle));
-        assert_eq!(pairs.collect::<std::collections::BTreeSet<_>>().len(), 10);
+        for (driver, expected) in [(Driver::Own, 12), (Driver::Acp, 4)] {
+            let obstructed = strikes_with_obstacles(Agent::Codex, driver, 12, 1);
+            let pairs = obstructed.iter().map(|one| (one.victim, one.obstacle));
+            let pairs: std::collections::BTreeSet<_> = pairs.collect();
+            assert_eq!(pairs.len(), expected);
+        }
         let hits = |victim| drawn(1).iter().filter(|one| one.victim == victim).count();
         assert_eq!((hits(Victim::Segno), hits(Victim::Program)), (15, 15));
         assert_ne!(

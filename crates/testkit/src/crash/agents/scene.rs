@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::strike::Driver;
 use crate::model::Script;
 use crate::programs::{Agent, AgentFixture};
 use crate::sandbox::is_overdue;
@@ -43,12 +44,18 @@ impl StepFixture {
     /// The binary at `segno`, and an agent whose model answers from a script. The agent may do
     /// everything without approval.
     pub fn new(segno: &Path, agent: Agent, script: Script) -> Self {
+        Self::driven_by(segno, agent, Driver::Own, script)
+    }
+
+    /// The same with another driver.
+    pub fn driven_by(segno: &Path, agent: Agent, driver: Driver, script: Script) -> Self {
         let marker = script.marker();
         let workshop = AgentFixture::new(segno, [script], "all");
-        let runtime = format!(
-            "provider: {}, failure_policy: {{wait_min: 0.1}}",
-            agent.provider()
-        );
+        let provider = match driver {
+            Driver::Own => agent.provider().to_owned(),
+            Driver::Acp => format!("acp, command: [{}]", agent.adapter()),
+        };
+        let runtime = format!("provider: {provider}, failure_policy: {{wait_min: 0.1}}");
         Self {
             agent,
             spec: workshop.write_task(&runtime, &marker),

@@ -8,6 +8,27 @@ use rustix::process::Signal;
 use super::obstacle::Obstacle;
 use crate::programs::Agent;
 
+/// How segno drives an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Driver {
+    /// With the driver for this agent.
+    Own,
+    /// Through its adapter of the Agent Client Protocol.
+    Acp,
+}
+
+impl Driver {
+    pub const ALL: [Self; 2] = [Self::Own, Self::Acp];
+
+    /// What follows the agent's name.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Own => "",
+            Self::Acp => "-acp",
+        }
+    }
+}
+
 /// Which process a strike hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Victim {
@@ -125,6 +146,7 @@ pub(super) const COMMAND_TURNS: [usize; 3] = [1, 4, 7];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Strike {
     pub agent: Agent,
+    pub driver: Driver,
     pub victim: Victim,
     pub strike_signal: StrikeSignal,
     pub time: StrikeTime,
@@ -143,6 +165,11 @@ pub struct Again {
 }
 
 impl Strike {
+    /// The agent's name, with how it is driven.
+    pub(super) fn agent_name(&self) -> String {
+        format!("{}{}", self.agent.cli_name(), self.driver.suffix())
+    }
+
     /// The first strike alone.
     pub(super) const fn first(self) -> Again {
         Again {
@@ -174,7 +201,7 @@ impl fmt::Display for Again {
 
 impl fmt::Display for Strike {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.agent.cli_name(), self.first())?;
+        write!(f, "{}/{}", self.agent_name(), self.first())?;
         if let Some(again) = &self.again {
             write!(f, "+{again}")?;
         }
@@ -211,12 +238,16 @@ impl FromStr for Strike {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "`{text}` is not claude|codex/STRIKE or claude|codex/STRIKE+STRIKE, with ~OBSTACLE or without, where STRIKE is segno|program|guard|segno-and-guard/kill|term|int/MOMENT:MS, MOMENT is stream-TURN, between-TURN, {}, opened or random, and OBSTACLE is {}",
+                "`{text}` is not AGENT/STRIKE or AGENT/STRIKE+STRIKE, where AGENT is claude|codex|claude-acp|codex-acp, with ~OBSTACLE or without, where STRIKE is segno|program|guard|segno-and-guard/kill|term|int/MOMENT:MS, MOMENT is stream-TURN, between-TURN, {}, opened or random, and OBSTACLE is {}",
                 COMMANDS.join(", "),
                 Obstacle::ALL.map(Obstacle::word).join(" or ")
             )
         };
         let (agent, rest) = text.split_once('/').ok_or_else(unknown)?;
+        let (agent, driver) = match agent.strip_suffix(Driver::Acp.suffix()) {
+            Some(agent) => (agent, Driver::Acp),
+            None => (agent, Driver::Own),
+        };
         let agent = Agent::ALL
             .into_iter()
             .find(|known| known.cli_name() == agent);
@@ -236,6 +267,7 @@ impl FromStr for Strike {
         }
         Ok(Self {
             agent: agent.ok_or_else(unknown)?,
+            driver,
             victim: first.victim,
             strike_signal: first.strike_signal,
             time: first.time,
@@ -281,6 +313,8 @@ mod tests {
             "claude/segno/kill/slow:100+program/kill/opened:40",
             "codex/guard/kill/slow:100~no-key",
             "claude/segno-and-guard/kill/random:100~home-renamed",
+            "codex/segno/kill/slow:100~variable-changed",
+            "claude-acp/segno/kill/slow:100~held",
         ] {
             assert_eq!(words.parse::<Strike>().unwrap().to_string(), words);
         }

@@ -45,6 +45,8 @@ pub struct Outcome {
     /// Resumes that used the strategy that the plan before had announced, and those that did not.
     pub as_announced: u64,
     pub otherwise_announced: u64,
+    /// Resumes that used another strategy where the plan had said that only the agent can tell.
+    pub announced_unexamined: u64,
     /// How often two agents worked at once.
     pub two_agents: u64,
     /// Temporary files that the agent was about to rename, and left behind.
@@ -68,6 +70,7 @@ impl Outcome {
             obstacles: 0,
             as_announced: 0,
             otherwise_announced: 0,
+            announced_unexamined: 0,
             two_agents: 0,
             drafts: 0,
             violations: Vec::new(),
@@ -97,13 +100,13 @@ impl Counted for Outcome {
         "obstacles met",
         "strategies as announced",
         "strategies otherwise",
+        "only the agent could tell",
         "two agents at once",
         "file drafts left",
     ];
 
     fn group(&self) -> String {
         let Strike {
-            agent,
             strike_signal,
             again,
             obstacle,
@@ -116,7 +119,7 @@ impl Counted for Outcome {
             None if obstacle.is_some() || guard => "with obstacles",
             None => strike_signal.name(),
         };
-        format!("agents: {} {what}", agent.cli_name())
+        format!("agents: {} {what}", self.strike.agent_name())
     }
 
     fn notation(&self) -> String {
@@ -156,6 +159,7 @@ impl Counted for Outcome {
         add("obstacles met", self.obstacles);
         add("strategies as announced", self.as_announced);
         add("strategies otherwise", self.otherwise_announced);
+        add("only the agent could tell", self.announced_unexamined);
         add("two agents at once", self.two_agents);
         add("file drafts left", self.drafts);
     }
@@ -191,7 +195,7 @@ fn attempt_once(segno: &Path, strike: &Strike) -> Outcome {
         StrikeTime::Stream { .. } => standard().slowly(CHUNK_PAUSE),
         _ => standard(),
     };
-    let scene = StepFixture::new(segno, strike.agent, script);
+    let scene = StepFixture::driven_by(segno, strike.agent, strike.driver, script);
     let mut trial = Trial {
         scene: &scene,
         outcome: Outcome::new(strike),

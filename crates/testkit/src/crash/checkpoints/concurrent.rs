@@ -22,6 +22,8 @@ const LONG_AGO: Duration = Duration::from_hours(8 * 24);
 
 pub(super) fn attempt(fixture: &Fixture, seed: u64) -> Vec<Violation> {
     let rng = Seeded::new(seed);
+    // Each new checkpoint prunes those above the limit of its session; a round creates more.
+    fixture.sandbox.configure("[checkpoints]\nkeep = 1000\n");
     let mut checker = Checker::new(fixture);
     let mut created: Vec<String> = fixture.start.listed.iter().cloned().collect();
     for _ in 0..TURNS {

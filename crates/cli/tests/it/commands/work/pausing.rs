@@ -108,6 +108,31 @@ fn ctrl_c_in_a_task_stops_after_its_commit() {
 }
 
 #[test]
+fn checkpoint_in_a_task_shows_the_task_in_progress() {
+    let fixture = WorkFixture::new();
+    fixture.write_file("wait.tasks.T1.1.work", "");
+    let live = Live::start(
+        &fixture.sandbox,
+        &WorkFixture::args("../roles/PLAN.md", &[]),
+    );
+    wait_until("the worker waits", || {
+        fixture.agents_folder().join("waits").exists()
+    });
+    let words = ["checkpoint", "create", "job", "--json"];
+    let taken = fixture.segno(&words).expect_success().json();
+    let id = taken[0]["checkpoint"].as_str().unwrap();
+    fixture.write_file("go", "");
+    live.finish().expect_success();
+    let shown = fixture.segno(&["checkpoint", "show", id, "--json"]);
+    let shown = shown.expect_success().json().remove(0);
+    assert_eq!(shown["current"], "T1", "{shown:#}");
+    assert_eq!(shown["plan"]["tasks"][0]["status"], "in_progress");
+    let text = fixture.segno(&["checkpoint", "show", id]).expect_success();
+    let line = text.stdout.lines().find(|line| line.starts_with("current"));
+    assert!(line.is_some_and(|line| line.contains("T1")), "{text:?}");
+}
+
+#[test]
 fn pause_now_leaves_the_task_to_be_repeated() {
     let fixture = WorkFixture::new();
     fixture.write_file("wait.tasks.T1.1.work", "");
