@@ -61,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) work_agent: Option<String>,
     pub(crate) work_reviewer: Option<String>,
     pub(crate) chat: ChatSettings,
+    /// The server whose sessions commands work with.
+    pub(crate) server: Option<String>,
     /// Where notices about sessions go.
     pub(crate) notice_targets: Vec<Target>,
     /// Warnings about the file for the user, such as unknown keys.
@@ -128,6 +130,7 @@ impl Default for Config {
             work_agent: None,
             work_reviewer: None,
             chat: ChatSettings::default(),
+            server: None,
             notice_targets: Vec::new(),
             notices: Vec::new(),
         }
@@ -169,6 +172,7 @@ const KEYS: &[&str] = &[
     "chat.spec",
     "chat.idle_after_s",
     "chat.expires_after_s",
+    "server.url",
 ];
 
 #[derive(Debug, thiserror::Error)]
@@ -423,6 +427,7 @@ fn apply(table: &toml::Table, path: &Path) -> Result<Config, String> {
         let url = url.as_str().ok_or("`remote.url` must be a string")?;
         config.remote = Some(url.to_owned());
     }
+    config.server = text(table, "server", "url")?;
     if let Some(megabytes) = number(table, "remote", "above_mb", 0..=1_000_000_000)? {
         config.remote_above = megabytes * 1024 * 1024;
     }

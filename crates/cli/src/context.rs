@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use segno_agents::program::Permissions;
 use segno_agents::{SegnoMcpServer, WritePolicy};
+use segno_client::{Remote, RemoteControl};
+use segno_core::lease::Processes;
 use segno_core::ports::{Clock, Disk};
 use segno_core::snapshot::{self, Snapshots};
 use segno_core::store::Store;
@@ -13,6 +15,7 @@ use segno_engine::Env;
 use segno_engine::env::RemoteConfig;
 use segno_integrations::mcp;
 use segno_secrets::redact::Redactor;
+use segno_sessions::control::{Control, Local};
 use segno_sessions::start::read_spec;
 use segno_snapshot::{FileWork, LocalSnapshots, LocalWorktrees};
 use segno_spec::Workflow;
@@ -44,6 +47,8 @@ pub(crate) enum Persistence {
 pub(crate) struct Context {
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The server whose sessions the command works with; those of this home if there is none.
+    pub(crate) remote: Option<Arc<Remote>>,
 }
 
 impl Context {
@@ -58,6 +63,23 @@ impl Context {
         Self {
             redactor: Arc::new(Redactor::new(own_environment())),
             clock: Arc::new(MachineClock::new()),
+            remote: None,
+        }
+    }
+
+    /// The same, with the sessions of a server.
+    pub(crate) fn with_server(self, remote: Option<Arc<Remote>>) -> Self {
+        Self { remote, ..self }
+    }
+
+    /// What changes the sessions of `env`, for a user whom the journal names as `by`.
+    pub(crate) fn control(&self, env: &Env, by: String) -> Arc<dyn Control> {
+        match &self.remote {
+            Some(remote) => {
+                let connection = Arc::clone(&remote.connection);
+                Arc::new(RemoteControl::new(connection, env.clone()))
+            }
+            None => Arc::new(Local::new(env.clone(), by)),
         }
     }
 
@@ -114,9 +136,21 @@ impl Context {
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let mut keyring = Arc::<Keyring>::default();
         let mut snapshots: Option<Arc<dyn Snapshots>> = None;
-        let store: Arc<dyn Store> = match persistence {
-            Persistence::Memory => Arc::new(Memory::new(Arc::clone(&self.clock))),
-            Persistence::Home => {
+        let mut processes: Arc<dyn Processes> = Arc::new(MachineProcesses::default());
+        let store: Arc<dyn Store> = match (persistence, &self.remote) {
+            (Persistence::Home, Some(server)) => {
+                let (_, file) = config::locations()?;
+                // The remote for checkpoints and the notices are those of the server.
+                config = Config {
+                    remote: None,
+                    notice_targets: Vec::new(),
+                    ..config::read(&file)?
+                };
+                processes = Arc::clone(&server.owners) as _;
+                Arc::clone(&server.store) as _
+            }
+            (Persistence::Memory, _) => Arc::new(Memory::new(Arc::clone(&self.clock))),
+            (Persistence::Home, None) => {
                 let (root, file) = config::locations()?;
                 config = config::read(&file)?;
                 for notice in &config.notices {
@@ -164,7 +198,7 @@ impl Context {
             clock: Arc::clone(&self.clock),
             random: Arc::new(MachineRandom),
             disk,
-            processes: Arc::new(MachineProcesses::default()),
+            processes,
             drivers: Arc::new(MachineDrivers {
                 pass_env: config.pass_env.clone(),
                 clock: Arc::clone(&self.clock),

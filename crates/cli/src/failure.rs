@@ -93,6 +93,22 @@ impl Failure {
         }
     }
 
+    /// A run elsewhere did not complete.
+    pub(crate) fn of_run(
+        message: impl Into<String>,
+        kind: Kind,
+        code: &'static str,
+        hint: Option<String>,
+    ) -> Self {
+        Self {
+            message: message.into(),
+            causes: Vec::new(),
+            hint,
+            code,
+            kind,
+        }
+    }
+
     /// Prefixes the message with what succeeded before the error.
     pub(crate) fn with_prefix(self, before: &str) -> Self {
         let message = format!("{before}: {}", self.message);

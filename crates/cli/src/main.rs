@@ -8,6 +8,7 @@ mod failure;
 mod line_editor;
 mod machine;
 mod output;
+mod remote;
 mod server_command;
 
 use std::ffi::OsStr;
@@ -40,17 +41,19 @@ fn main() -> ExitCode {
         Err(error) => return explain(&error, &context),
     };
     let json = command.is_json();
-    let ended = run_command(command, &context).and_then(|exit| match output::stdout_error() {
-        Some(error) => Err(Failure::stdout_write(error)),
-        None => Ok(exit),
-    });
+    let ended =
+        run_command(command, context.clone()).and_then(|exit| match output::stdout_error() {
+            Some(error) => Err(Failure::stdout_write(error)),
+            None => Ok(exit),
+        });
     ended.unwrap_or_else(|failure| {
         failure.report(json, &context.redactor);
         ExitCode::from(failure.exit())
     })
 }
 
-fn run_command(command: commands::Cli, context: &Context) -> Result<ExitCode, Failure> {
+fn run_command(command: commands::Cli, context: Context) -> Result<ExitCode, Failure> {
+    let context = &context.with_server(command.server()?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -1,11 +1,17 @@
 //! What every error of Segno says about itself.
 //!
 //! Each module returns its own small enum. All of them implement [`Diagnose`]: the [`Kind`] alone
-//! decides retry, exit code and (later) HTTP status, and no caller ever parses a message.
+//! decides retry, exit code and HTTP status, and no caller ever parses a message.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
 
 /// The class of an error: what a caller does next. Every kind has one exit code; the command line
 /// has the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The named object does not exist.
     NotFound,
@@ -75,6 +81,25 @@ impl Diagnosis {
             ..self
         }
     }
+}
+
+/// A code that came from elsewhere, such as `S0107`; `None` if it is none. Each code is kept once, for
+/// as long as the process lives.
+pub fn known_code(text: &str) -> Option<&'static str> {
+    static CODES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let is_code = text.len() == 5
+        && text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text[1..].bytes().all(|byte| byte.is_ascii_digit());
+    if !is_code {
+        return None;
+    }
+    let mut codes = CODES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = codes.get(text) {
+        return Some(known);
+    }
+    let kept: &'static str = Box::leak(text.to_owned().into_boxed_str());
+    codes.insert(kept);
+    Some(kept)
 }
 
 /// An error that a user can act on.

@@ -108,6 +108,12 @@ pub enum Error {
     /// The folder is not safe to store sessions in.
     #[error("{place} is not safe: {reason}")]
     Unsafe { place: String, reason: String },
+    /// The store is behind a server, which gives this reason.
+    #[error("{message}")]
+    Elsewhere {
+        message: String,
+        diagnosis: Box<Diagnosis>,
+    },
 }
 
 impl Diagnose for Error {
@@ -138,6 +144,7 @@ impl Diagnose for Error {
             Self::Unsafe { place, .. } => Diagnosis::new(Kind::Forbidden, "F0104").hint(format!(
                 "run `chmod go-w {place}`, or set SEGNO_HOME to a folder of your own"
             )),
+            Self::Elsewhere { diagnosis, .. } => (**diagnosis).clone(),
         }
     }
 }

@@ -378,7 +378,20 @@ async fn journal_end(
         Err(error) => (Status::Failed, Some(failure(env, error))),
     };
     events.extend(seen);
-    events.push(RunEnded { status, error }.into());
+    let output = match &result {
+        // Without room for it, the session is completed all the same: its steps have the result.
+        Ok(output) if runner.exchange.is_none() => {
+            let stored = crate::journal::redact_and_store(env, output).await;
+            stored.ok().map(|(text, _)| text)
+        }
+        _ => None,
+    };
+    let ended = RunEnded {
+        status,
+        error,
+        output,
+    };
+    events.push(ended.into());
     match (runner.journal.close(events, taken).await, result) {
         // P14: a run whose end is not durable has not succeeded.
         (Err(error), Ok(_)) => Err(error.into()),

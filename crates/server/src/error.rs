@@ -155,6 +155,7 @@ pub(crate) struct ErrorCode(pub(crate) &'static str);
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
+    kind: Kind,
     code: &'static str,
     message: String,
     causes: Vec<String>,
@@ -173,6 +174,7 @@ impl Problem {
         let Diagnosis { kind, code, hint } = error.diagnosis();
         Self {
             status: status.unwrap_or(status_of(kind)),
+            kind,
             code,
             message: error.to_string(),
             causes,
@@ -189,6 +191,7 @@ impl Problem {
             "title": self.status.canonical_reason(),
             "status": self.status.as_u16(),
             "code": self.code,
+            "kind": self.kind,
             "detail": clean(&self.message),
             "causes": self.causes.iter().map(|cause| clean(cause)).collect::<Vec<_>>(),
             "hint": self.hint.as_deref().map(clean),

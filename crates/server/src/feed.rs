@@ -5,6 +5,7 @@
 //! either side. Nothing is queued for a slow reader: events are read from the journal when the
 //! connection can take them, so a reader costs one page of events, however slow it is (P10).
 
+mod changes;
 mod session;
 
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +22,7 @@ use segno_core::store::{Changed, Error as StoreError};
 use segno_core::time::Timestamp;
 use segno_engine::Env;
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::observe::metrics::{Metrics, OpenReader};
 use session::{Line, Page, SessionFeed};
@@ -32,9 +33,10 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 const WITHOUT_WATCH: Duration = Duration::from_millis(100);
 
 /// Tells the readers of a session when its journal may have grown.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Feed {
     sessions: Arc<Mutex<HashMap<SessionId, Arc<SessionFeed>>>>,
+    changes: broadcast::Sender<Changed>,
     metrics: Arc<Metrics>,
 }
 
@@ -42,11 +44,22 @@ impl Feed {
     /// Starts to watch the store, for as long as the runtime lives.
     pub(crate) fn start(env: &Env, metrics: Arc<Metrics>) -> Self {
         let feed = Self {
+            sessions: Arc::default(),
+            changes: broadcast::Sender::new(changes::WAITING),
             metrics,
-            ..Self::default()
         };
         tokio::spawn(watch_store(env.clone(), feed.clone()));
         feed
+    }
+
+    /// Which sessions change from now on.
+    pub(crate) fn changes(
+        &self,
+        env: &Env,
+        stop: watch::Receiver<bool>,
+    ) -> impl Stream<Item = String> + Send + use<> {
+        let (receiver, open) = (self.changes.subscribe(), self.metrics.open_reader());
+        changes::frames(env.clone(), receiver, stop, open)
     }
 
     fn subscribe(&self, session: SessionId) -> (Arc<SessionFeed>, watch::Receiver<u64>) {
@@ -58,6 +71,8 @@ impl Feed {
     }
 
     fn notify(&self, changed: &Changed) {
+        // Without readers there is nobody to tell.
+        let _ = self.changes.send(changed.clone());
         let sessions = self.lock();
         match changed {
             Changed::Sessions(changed) => {

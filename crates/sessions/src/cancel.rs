@@ -100,6 +100,7 @@ async fn end(
         RunEnded {
             status: Status::Cancelled,
             error: None,
+            output: None,
         }
         .into(),
     );

@@ -25,7 +25,7 @@ use crate::{ListedSession, SessionDetails, StepStatus, refusals};
 
 pub use checkpoint::{
     Section, changed_file, changed_note, checkpoint, checkpoint_overview, checkpoint_sections,
-    difference, restored, stored_file,
+    checkpoint_taken, difference, restored, stored_file,
 };
 pub use work::work_plan;
 
@@ -239,6 +239,7 @@ pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
         "notes": note_counts(&state.handoff),
         "agent_state": agent_states(&state.agent_states),
         "error": state.error,
+        "output": state.output,
         "stopped": state.stopped.as_ref().map(|stopped| json!({
             "by": stopped.by,
             "reason": stopped.reason,

@@ -12,6 +12,7 @@ pub mod background;
 pub mod cancel;
 pub mod chat;
 pub mod checkpoint;
+pub mod control;
 pub mod conversation;
 pub mod conversations;
 pub mod details;
@@ -38,10 +39,11 @@ pub mod search;
 mod show;
 pub mod spec_edit;
 pub mod start;
+pub mod stored;
 pub mod trash;
 pub mod work;
 
 pub use listing::{
     ListedSession, find, find_newest_in, in_folder, list, newest_in, outdated, suspensions,
 };
-pub use show::{SessionDetails, StepDetails, StepStatus, show};
+pub use show::{OutputError, SessionDetails, StepDetails, StepStatus, output, show};

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
+use segno_core::id::Name;
 use segno_core::journal::{Ending, Event, Failure, Seq};
 use segno_core::session::{Kind, PatternKind, Status};
 use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::usage::{RunReport, Usage};
-use segno_engine::{Env, history};
+use segno_engine::{Env, history, journal};
 
 use crate::ListedSession;
 use crate::conversations::{self, Conversation};
@@ -64,6 +66,41 @@ pub enum StepStatus {
     Paused,
     /// Waits for a human.
     Waiting,
+}
+
+/// Why there is no result of a session.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    #[error(transparent)]
+    History(#[from] history::Error),
+    #[error("session `{name}` has no result; it is {status}")]
+    NoOutput { name: Name, status: Status },
+}
+
+impl Diagnose for OutputError {
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::History(error) => error.diagnosis(),
+            Self::NoOutput { name, .. } => Diagnosis::new(ErrorKind::Conflict, "R0164")
+                .hint(format!("`segno show {name}` shows its steps")),
+        }
+    }
+}
+
+/// The result of a workflow that is completed.
+pub async fn output(env: &Env, summary: &Summary) -> Result<String, OutputError> {
+    let state = history::load_state(env, summary.id).await?;
+    let Some(text) = &state.output else {
+        return Err(OutputError::NoOutput {
+            name: summary.name.clone(),
+            status: ListedSession::of(env, summary.clone())
+                .await
+                .map_err(history::Error::from)?
+                .status,
+        });
+    };
+    let text = journal::load_text(env, text).await;
+    Ok(text.map_err(history::Error::from)?)
 }
 
 /// Reads a session, and verifies every event.

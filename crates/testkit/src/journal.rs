@@ -155,6 +155,7 @@ pub fn run_ended(status: Status) -> Event {
     RunEnded {
         status,
         error: None,
+        output: None,
     }
     .into()
 }

@@ -3,12 +3,14 @@
 use std::io::Read;
 use std::process::ExitCode;
 
+use segno_core::journal::RunOptions;
 use segno_sessions as sessions;
 use segno_sessions::answer::{self, OpenQuestion};
 use segno_sessions::json as shapes;
 use segno_sessions::resume::{self, Options};
 use serde_json::json;
 
+use super::follow;
 use super::run::{run_with_progress, watch_signals};
 use crate::context::{Context, Persistence, notices};
 use crate::failure::Failure;
@@ -51,7 +53,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     };
     let text = if text == "-" { stdin()? } else { text };
     let by = std::env::var("USER").unwrap_or_else(|_| "segno answer".into());
-    let path = answer::answer(&env, &summary, args.step.as_deref(), &text, &by).await?;
+    let control = context.control(&env, by);
+    let path = control
+        .answer(&summary, args.step.as_deref(), &text)
+        .await?;
     if args.json {
         json_line(
             &json!({"v": 1, "kind": "answered", "session": summary.id, "name": summary.name, "path": path}),
@@ -64,6 +69,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     if !args.resume {
         return Ok(ExitCode::SUCCESS);
+    }
+    if context.remote.is_some() {
+        let options = RunOptions::default();
+        return follow::run(&env, &*control, &summary, options, args.json).await;
     }
     env.human = human::at_terminal(args.json);
     let stop_token = watch_signals();

@@ -1,12 +1,10 @@
 //! `segno cancel`: ends a session permanently, running or not.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use segno_core::journal::StopMode;
-use segno_engine::observe::NoObserver;
 use segno_sessions as sessions;
-use segno_sessions::cancel::{self, Cancelled};
+use segno_sessions::cancel::Cancelled;
 use serde_json::json;
 
 use crate::commands::run::NOTICE_LIMIT;
@@ -45,7 +43,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         StopMode::Boundary
     };
     let by = format!("segno cancel (process {})", std::process::id());
-    let cancelled = cancel::cancel(&env, &summary, mode, &by, Arc::new(NoObserver)).await?;
+    let cancelled = context.control(&env, by).cancel(&summary, mode).await?;
     let notices = notices(&env, &config);
     if cancelled == Cancelled::Done {
         // A run that is asked to stop reports its end itself.

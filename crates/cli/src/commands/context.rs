@@ -7,13 +7,16 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use segno_core::ports::Access;
 use segno_core::store::Summary;
 use segno_engine::Env;
+use segno_engine::resume::context::ResumeContext;
 use segno_sessions::resume_context::{self, Section};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::note::find_session;
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::output::{json_line, stderr_line, stdout_line, text};
+use crate::remote::Reach;
 
 /// Maximum size of the edited file in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -39,6 +42,17 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
+impl Args {
+    /// Where the command can work, and its name.
+    pub(crate) fn reach(&self) -> (Reach, &'static str) {
+        match self.edit {
+            true => (Reach::Home, "context --edit"),
+            // The state of the folder is part of it.
+            false => (Reach::Anywhere, "context"),
+        }
+    }
+}
+
 fn sections() -> impl clap::builder::TypedValueParser<Value = Section> {
     let words = Section::ALL.iter().map(|section| section.as_str());
     PossibleValuesParser::new(words).map(|word| {
@@ -50,9 +64,9 @@ fn sections() -> impl clap::builder::TypedValueParser<Value = Section> {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
     let summary = find_session(&env, args.session.as_deref()).await?;
-    let whole = resume_context::collect(&env, summary.clone()).await?;
     let wanted = |section| args.section.is_empty() || args.section.contains(&section);
-    let resume_context = whole.compile().only(wanted);
+    let whole = compile(&env, context, &summary).await?;
+    let resume_context = whole.context.only(wanted);
     if args.edit {
         let now = whole
             .edited
@@ -81,6 +95,27 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         _ => stdout_line(&text::sanitize_lines(resume_context.text().trim_end())),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A resume context, and the text that replaces it, if a user edited it.
+#[derive(Deserialize)]
+struct Shown {
+    #[serde(flatten)]
+    context: ResumeContext,
+    edited: Option<String>,
+}
+
+/// The resume context, compiled where the session's folder is.
+async fn compile(env: &Env, context: &Context, summary: &Summary) -> Result<Shown, Failure> {
+    if let Some(remote) = &context.remote {
+        let path = format!("/api/v1/sessions/{}/context", summary.id);
+        return Ok(remote.connection.get(&path).await?);
+    }
+    let whole = resume_context::collect(env, summary.clone()).await?;
+    Ok(Shown {
+        context: whole.compile(),
+        edited: whole.edited,
+    })
 }
 
 /// Opens the resume context in the user's editor and stores the result.

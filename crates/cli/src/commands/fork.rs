@@ -4,15 +4,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use segno_core::id::Name;
+use segno_core::journal::RunOptions;
 use segno_core::store::Summary;
 use segno_engine::Env;
 use segno_sessions as sessions;
 use segno_sessions::checkpoint;
-use segno_sessions::fork::{self, ForkPoint, Forked, Request, TargetFolder};
+use segno_sessions::control::Control;
+use segno_sessions::fork::{ForkPoint, Forked, Request, TargetFolder};
 use segno_sessions::json as shapes;
 use segno_sessions::resume::{self, Options};
 
 use crate::commands::checkpoint::progress;
+use crate::commands::follow;
 use crate::commands::run::{name, run_with_progress, watch_signals};
 use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
@@ -68,12 +71,18 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         name: args.name,
         out: args.out.map(|out| here.join(out)),
     };
-    let copy = fork_session(&env, &summary, request, args.json).await?;
+    let user = std::env::var("USER").unwrap_or_else(|_| "segno fork".into());
+    let control = context.control(&env, user);
+    let copy = fork_session(&env, &*control, &summary, request, args.json).await?;
     if !args.run {
         if !args.json {
             stdout_line(&format!("resume it with `segno resume {}`", copy.name));
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    if context.remote.is_some() {
+        let options = RunOptions::default();
+        return follow::run(&env, &*control, &copy, options, args.json).await;
     }
     env.human = human::at_terminal(args.json);
     let stop_token = watch_signals();
@@ -109,12 +118,13 @@ pub(crate) async fn part_to_copy(
 /// Forks the session and prints the result.
 pub(crate) async fn fork_session(
     env: &Env,
+    control: &dyn Control,
     summary: &Summary,
     request: Request,
     json: bool,
 ) -> Result<Summary, Failure> {
     let progress = progress(env, "copying");
-    let forked = fork::fork(env, summary, request, &progress).await?;
+    let forked = control.fork(summary, request, &progress).await?;
     drop(progress);
     if json {
         json_line(&shapes::forked(summary.id, &forked));

@@ -28,11 +28,12 @@ specs        validate, plan                  check a workflow, show its steps
 integrate    agents, mcp                     Claude Code, Codex, other agents
 operate      sessions, notice, doctor, config, completion, help
 server       serve, worker, service, open    background runs and the HTTP API
-             token, audit                    who may use it, and who did what
+             token, login, logout, audit     who may use it, and who did what
 
 segno COMMAND --help     options of a command
 segno help --all         all commands
 segno help exit-codes    exit codes
+segno --server URL …     work with the sessions of a server
 segno --version          version";
 
 const EXIT_CODES: &str = "\

@@ -72,7 +72,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
 }
 
 /// Waits until the journal of a session may have grown.
-async fn wait(env: &Env, watch: Option<&mut Box<dyn Watch>>, session: SessionId) {
+pub(super) async fn wait(env: &Env, watch: Option<&mut Box<dyn Watch>>, session: SessionId) {
     let Some(watch) = watch else {
         return env.clock.sleep(INTERVAL_WITHOUT_WATCH).await;
     };

@@ -12,8 +12,10 @@ mod config;
 mod context;
 mod demo;
 mod doctor;
+mod follow;
 mod fork;
 mod help;
+mod login;
 mod logs;
 mod mcp;
 mod note;
@@ -38,12 +40,15 @@ mod worker;
 
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use segno_client::Remote;
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::machine::RUN_PENDING;
+use crate::remote::{self, Reach};
 
 /// Durable runs for AI agents: kill one anywhere, resume it where it stopped.
 #[derive(Debug, Parser)]
@@ -57,6 +62,9 @@ use crate::machine::RUN_PENDING;
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Work with the sessions of this server, not with those of this machine
+    #[arg(long, value_name = "URL", global = true, hide = true)]
+    server: Option<String>,
 }
 
 /// The commands, in the order of the groups in [`help::SCREEN`].
@@ -97,6 +105,8 @@ enum Command {
     #[command(subcommand)]
     Service(service::Command),
     Open(open::Args),
+    Login(login::Args),
+    Logout(login::LogoutArgs),
     #[command(subcommand)]
     Token(token::Command),
     Audit(audit::Args),
@@ -148,6 +158,8 @@ impl Cli {
             Command::Notice(command) => command.is_json(),
             Command::Service(command) => command.is_json(),
             Command::Open(args) => args.json,
+            Command::Login(args) => args.json,
+            Command::Logout(args) => args.json,
             Command::Token(command) => command.is_json(),
             Command::Audit(args) => args.json,
             Command::Config(command) => command.is_json(),
@@ -157,6 +169,12 @@ impl Cli {
             | Command::Help(_)
             | Command::RunPending(_) => false,
         }
+    }
+
+    /// The server whose sessions the command works with, if any.
+    pub(crate) fn server(&self) -> Result<Option<Arc<Remote>>, Failure> {
+        let (reach, name) = self.command.reach();
+        remote::choose(self.server.as_deref(), reach, name)
     }
 
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
@@ -189,6 +207,8 @@ impl Cli {
             Command::Notice(command) => Box::pin(command.run(context)).await,
             Command::Service(command) => Box::pin(command.run(context)).await,
             Command::Open(args) => open::run(&args, context),
+            Command::Login(args) => login::run(args).await,
+            Command::Logout(args) => login::log_out(&args),
             Command::Token(command) => command.run(context),
             Command::Audit(args) => audit::run(&args, context),
             Command::Config(command) => command.run(context),
@@ -198,6 +218,54 @@ impl Cli {
                 completion::run(&args);
                 Ok(ExitCode::SUCCESS)
             }
+        }
+    }
+}
+
+impl Command {
+    /// Where the command can work, and its name.
+    fn reach(&self) -> (Reach, &'static str) {
+        use Reach::{Anywhere, Home, Machine};
+        match self {
+            Command::Run(args) => match args.is_stored() {
+                true => (Anywhere, "run"),
+                false => (Machine, "run --no-save-session"),
+            },
+            Command::Work(_) => (Home, "work"),
+            Command::Chat(_) => (Home, "chat"),
+            Command::Demo(_) => (Machine, "demo"),
+            Command::Status(_) => (Anywhere, "status"),
+            Command::Show(_) => (Anywhere, "show"),
+            Command::Logs(_) => (Anywhere, "logs"),
+            Command::Pause(_) => (Anywhere, "pause"),
+            Command::Resume(args) => args.reach(),
+            Command::Cancel(_) => (Anywhere, "cancel"),
+            Command::Answer(_) => (Anywhere, "answer"),
+            Command::Checkpoint(command) => command.reach(),
+            Command::Fork(_) => (Anywhere, "fork"),
+            Command::Note(_) => (Anywhere, "note"),
+            Command::State(command) => command.reach(),
+            Command::Context(args) => args.reach(),
+            Command::Search(_) => (Anywhere, "search"),
+            Command::Validate(_) => (Machine, "validate"),
+            Command::Plan(_) => (Machine, "plan"),
+            Command::Agents(_) => (Machine, "agents"),
+            Command::Mcp(_) => (Machine, "mcp"),
+            Command::Sessions(command) => command.reach(),
+            Command::Serve(_) => (Machine, "serve"),
+            Command::Worker(_) => (Machine, "worker"),
+            Command::Notice(_) => (Machine, "notice"),
+            Command::Service(_) => (Machine, "service"),
+            Command::Open(_) => (Machine, "open"),
+            Command::Login(_) => (Machine, "login"),
+            Command::Logout(_) => (Machine, "logout"),
+            Command::Token(_) => (Machine, "token"),
+            Command::Audit(_) => (Machine, "audit"),
+            Command::Doctor(_) => (Home, "doctor"),
+            Command::Config(_) => (Machine, "config"),
+            Command::Completion(_) => (Machine, "completion"),
+            Command::Help(_) => (Machine, "help"),
+            Command::RunPending(_) => (Machine, RUN_PENDING),
         }
     }
 }

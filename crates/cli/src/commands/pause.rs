@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use segno_core::id::CheckpointId;
 use segno_core::journal::StopMode;
 use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_engine::{Env, history};
 use segno_sessions as sessions;
-use segno_sessions::pause::{self, Paused, Request, Requested};
+use segno_sessions::control::{Pause, PauseOutcome};
+use segno_sessions::pause;
 use segno_sessions::work;
 use serde_json::json;
 
@@ -48,26 +50,27 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         Some(reference) => sessions::find(&env, reference).await?,
         None => pause::running(&env, &workspace()?).await?,
     };
-    let request = Request {
+    let wait = !args.no_wait;
+    if wait && !args.json && !args.force {
+        print_awaited(&env, &summary).await?;
+    }
+    let request = Pause {
         mode: if args.force {
             StopMode::Now
         } else {
             StopMode::Boundary
         },
-        by: format!("segno pause (process {})", std::process::id()),
         reason: args.reason,
+        wait,
     };
-    let request_sent = match pause::request(&env, &summary, request).await? {
-        Requested::Sent(sent) => sent,
-        Requested::Withdrawn(summary) => {
-            let paused = Paused {
-                summary: *summary,
-                checkpoint: None,
-            };
-            return print_result(&env, paused, args.json).await;
-        }
-    };
-    if args.no_wait {
+    let by = format!("segno pause (process {})", std::process::id());
+    let control = context.control(&env, by);
+    let PauseOutcome::Stopped {
+        status,
+        checkpoint,
+        problem,
+    } = control.pause(&summary, request).await?
+    else {
         if args.json {
             json_line(
                 &json!({"v": 1, "kind": "requested", "session": summary.id, "name": summary.name}),
@@ -79,12 +82,20 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             ));
         }
         return Ok(ExitCode::SUCCESS);
-    }
-    if !args.json && !args.force {
-        print_awaited(&env, &summary).await?;
-    }
-    let paused = pause::wait(&env, &summary, &request_sent).await?;
-    print_result(&env, paused, args.json).await
+    };
+    let paused = Stopped {
+        status,
+        checkpoint,
+        problem,
+    };
+    print_result(&env, &summary, paused, args.json).await
+}
+
+/// How a session stopped.
+struct Stopped {
+    status: Status,
+    checkpoint: Option<CheckpointId>,
+    problem: Option<String>,
 }
 
 /// Prints what the pause waits for.
@@ -110,17 +121,18 @@ async fn print_awaited(env: &Env, summary: &Summary) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn print_result(env: &Env, paused: Paused, json: bool) -> Result<ExitCode, Failure> {
-    let Paused {
-        summary,
+async fn print_result(
+    env: &Env,
+    summary: &Summary,
+    paused: Stopped,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let Stopped {
+        status,
         checkpoint,
+        problem,
     } = paused;
     let state = history::load_state(env, summary.id).await?;
-    let (checkpoint_id, problem) = match checkpoint {
-        Some(Ok(manifest)) => (Some(manifest.id), None),
-        Some(Err(error)) => (None, Some(error.to_string())),
-        None => (None, None),
-    };
     let stopped = state.stopped.as_ref();
     let reason = stopped.and_then(|stopped| stopped.reason.as_deref());
     if json {
@@ -129,26 +141,26 @@ async fn print_result(env: &Env, paused: Paused, json: bool) -> Result<ExitCode,
             "kind": "paused",
             "session": summary.id,
             "name": summary.name,
-            "status": summary.status,
+            "status": status,
             "reason": reason,
             "steps_finished": state.finished,
-            "checkpoint": checkpoint_id,
+            "checkpoint": checkpoint,
             "problem": problem,
         }));
         return Ok(ExitCode::SUCCESS);
     }
     let done = count(state.finished, "step");
     stdout_line(&format!(
-        "{} ({}) is {}, with {done} done",
-        summary.name, summary.id, summary.status
+        "{} ({}) is {status}, with {done} done",
+        summary.name, summary.id
     ));
-    if let Some(checkpoint_id) = checkpoint_id {
-        stdout_line(&format!("checkpoint {checkpoint_id}"));
+    if let Some(checkpoint) = checkpoint {
+        stdout_line(&format!("checkpoint {checkpoint}"));
     }
     if let Some(problem) = problem {
         stderr_line(&format!("no checkpoint: {}", sanitize(&problem)));
     }
-    if summary.status == Status::Paused {
+    if status == Status::Paused {
         stderr_line(&format!("resume it with `segno resume {}`", summary.name));
     }
     Ok(ExitCode::SUCCESS)

@@ -15,13 +15,17 @@ use segno_sessions::fork::{self, TargetFolder};
 use segno_sessions::json;
 use segno_sessions::resume::{self, Options, plan};
 
-use super::run::{Policy, request_run, run_with_progress, watch_signals, with_auto_cleanup};
+use super::run::{
+    Policy, refuse_permissions, request_run, run_with_progress, user, watch_signals,
+    with_auto_cleanup,
+};
 use super::{agents, chat, fork as fork_command};
 use crate::config::Config;
 use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
 use crate::machine::human;
 use crate::output::{json_line, resume_plan, stdout_line};
+use crate::remote::Reach;
 
 /// Resume a session where it stopped.
 ///
@@ -52,6 +56,16 @@ pub(crate) struct Args {
     /// Print JSON, one event per line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Args {
+    /// Where the command can work, and its name.
+    pub(crate) fn reach(&self) -> (Reach, &'static str) {
+        match self.dry_run {
+            true => (Reach::Home, "resume --dry-run"),
+            false => (Reach::Anywhere, "resume"),
+        }
+    }
 }
 
 /// Options that resume a fork instead of the session itself.
@@ -210,8 +224,8 @@ pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, F
     if args.dry_run {
         return Box::pin(print_plan(args, context)).await;
     }
-    if args.detach {
-        return detach(args, context).await;
+    if args.detach || context.remote.is_some() {
+        return hand_over(args, context).await;
     }
     if !args.from.is_wanted() {
         return find_and_resume(
@@ -228,21 +242,25 @@ pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, F
     env.human = human::at_terminal(args.json);
     let summary = args.from.session(&env, args.session).await?;
     let request = args.from.request(&env).await?;
-    let fork = fork_command::fork_session(&env, &summary, request, args.json).await?;
+    let control = context.control(&env, user());
+    let fork = fork_command::fork_session(&env, &*control, &summary, request, args.json).await?;
     let options = args.overrides.options(args.policy);
     resume_session(&env, &config, fork, options, args.json).await
 }
 
 /// Asks a worker to resume a session, or a fork of it.
-async fn detach(args: Args, context: &Context) -> Result<ExitCode, Failure> {
+async fn hand_over(args: Args, context: &Context) -> Result<ExitCode, Failure> {
+    refuse_permissions(context, &args.policy)?;
     let (env, _) = context.env(Persistence::Home)?;
     let options = args.overrides.run_options(args.policy);
     let mut summary = args.from.session(&env, args.session).await?;
     if args.from.is_wanted() {
         let request = args.from.request(&env).await?;
-        summary = fork_command::fork_session(&env, &summary, request, args.json).await?;
+        let control = context.control(&env, user());
+        summary = fork_command::fork_session(&env, &*control, &summary, request, args.json).await?;
     }
-    request_run(&env, &summary, options, args.json).await
+    let (detach, json) = (args.detach, args.json);
+    request_run(&env, context, &summary, options, detach, json).await
 }
 
 async fn print_plan(args: Args, context: &Context) -> Result<ExitCode, Failure> {

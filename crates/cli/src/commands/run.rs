@@ -2,7 +2,6 @@
 //! progress, signals, cleanup.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,12 +12,11 @@ use segno_agents::program::Permissions;
 use segno_core::checkpoint::Trigger;
 use segno_core::error::Diagnose;
 use segno_core::id::Name;
-use segno_core::journal::{InFlight, OnChange, RunOptions, StopMode};
+use segno_core::journal::{Head, InFlight, OnChange, RunOptions, StopMode};
 use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_engine::{Env, Observer, Outcome, Stop, StopToken};
 use segno_sessions as sessions;
-use segno_sessions::background;
 use segno_sessions::resume::{self, Options};
 use segno_sessions::start::{self, Request};
 use segno_supervisor::notices::{Notices, Origin};
@@ -26,14 +24,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::resume::PermissionsArg;
 use super::sessions::cleanup;
-use super::worker;
+use super::{follow, worker};
 use crate::config::Config;
 use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
 use crate::line_editor::restore_terminal;
 use crate::machine::human;
 use crate::output::progress::Progress;
-use crate::output::{stderr_line, stdout_line, text};
+use crate::output::{print_result, stderr_line};
+use crate::remote;
 
 /// Run a workflow.
 ///
@@ -117,6 +116,13 @@ enum InFlightArg {
     Stop,
 }
 
+impl Args {
+    /// Whether the session is stored.
+    pub(crate) fn is_stored(&self) -> bool {
+        !self.no_save_session
+    }
+}
+
 impl Policy {
     fn is_given(self) -> bool {
         self.on_change.is_some() || self.in_flight.is_some() || self.yes
@@ -164,7 +170,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let (mut env, config) = context.env_with_permissions(persistence, permissions)?;
     env.human = human::at_terminal(args.json);
     let notices = notices(&env, &config);
-    let ran = Box::pin(run_or_resume(args, persistence, &env, &notices)).await;
+    let ran = Box::pin(run_or_resume(args, context, persistence, &env, &notices)).await;
     with_auto_cleanup(ran, &env, &config).await
 }
 
@@ -185,12 +191,13 @@ pub(crate) async fn with_auto_cleanup(
 
 async fn run_or_resume(
     mut args: Args,
+    context: &Context,
     persistence: Persistence,
     env: &Env,
     notices: &Notices,
 ) -> Result<ExitCode, Failure> {
-    if args.detach {
-        return detach(args, env).await;
+    if args.detach || context.remote.is_some() {
+        return hand_over(args, env, context).await;
     }
     let stop_token = watch_signals();
     let Some(spec) = args.spec.take() else {
@@ -244,9 +251,10 @@ fn request(args: Args, spec: PathBuf) -> Result<Request, Failure> {
     })
 }
 
-/// Hands the session to a worker.
-async fn detach(mut args: Args, env: &Env) -> Result<ExitCode, Failure> {
-    let json = args.json;
+/// Hands the session to a worker, and shows its run unless the user wants only that.
+async fn hand_over(mut args: Args, env: &Env, context: &Context) -> Result<ExitCode, Failure> {
+    refuse_permissions(context, &args.policy)?;
+    let (json, detach) = (args.json, args.detach);
     let (policy, auto_resume) = (args.policy, args.auto_resume);
     let resumed = match (args.spec.take(), args.resume.take()) {
         (Some(spec), _) => {
@@ -258,31 +266,51 @@ async fn detach(mut args: Args, env: &Env) -> Result<ExitCode, Failure> {
             };
             let Some(summary) = unfinished else {
                 let notice = |message: &str| stderr_line(message);
-                let summary = background::submit(env, request, user(), &notice).await?;
-                worker::print_pending(summary.id, summary.name.as_str(), json)?;
+                let control = context.control(env, user());
+                let summary = control.submit(request, &notice).await?;
+                if !detach {
+                    let start = Head::genesis(summary.id);
+                    return follow::until_stopped(env, &summary, start, json).await;
+                }
+                worker::print_pending(context, &summary, json).await?;
                 return Ok(ExitCode::SUCCESS);
             };
             summary
         }
         (None, reference) => sessions::find(env, &reference.unwrap_or_default()).await?,
     };
-    request_run(env, &resumed, policy.run_options(), json).await
+    request_run(env, context, &resumed, policy.run_options(), detach, json).await
 }
 
-/// Asks a worker to run a session.
+/// Asks a worker to run a session, and shows the run unless the user wants only that.
 pub(crate) async fn request_run(
     env: &Env,
+    context: &Context,
     summary: &Summary,
     options: RunOptions,
+    detach: bool,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let summary = background::request(env, summary, user(), options).await?;
-    worker::print_pending(summary.id, summary.name.as_str(), json)?;
+    let control = context.control(env, user());
+    if !detach {
+        return follow::run(env, &*control, summary, options, json).await;
+    }
+    let summary = control.request_run(summary, options).await?;
+    worker::print_pending(context, &summary, json).await?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// What agents may do is decided where they run.
+pub(crate) fn refuse_permissions(context: &Context, policy: &Policy) -> Result<(), Failure> {
+    if context.remote.is_none() || policy.permissions.is_none() {
+        return Ok(());
+    }
+    let command = "run --permissions".to_owned();
+    Err(remote::Error::OnlyHere { command }.into())
+}
+
 /// Who asks, for the journal.
-fn user() -> String {
+pub(crate) fn user() -> String {
     std::env::var("USER").unwrap_or_else(|_| "a user".to_owned())
 }
 
@@ -313,7 +341,7 @@ pub(crate) async fn run_with_progress<E: Diagnose + 'static>(
     let observer = notices.observe(Arc::clone(&progress) as _, Origin::User);
     let outcome = tokio::select! {
         outcome = run(observer) => outcome,
-        () = animate_forever(Arc::clone(&progress)) => unreachable!("it never ends"),
+        () = Arc::clone(&progress).animate_forever() => unreachable!("it never ends"),
     };
     progress.clear();
     if let Ok(outcome) = &outcome {
@@ -324,21 +352,11 @@ pub(crate) async fn run_with_progress<E: Diagnose + 'static>(
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_outcome(progress: &Progress, outcome: &Outcome, json: bool) {
+pub(super) fn print_outcome(progress: &Progress, outcome: &Outcome, json: bool) {
     progress.finish(outcome);
     if !json {
-        let text = if stdout().is_terminal() {
-            text::sanitize_lines(&outcome.output)
-        } else {
-            outcome.output.clone()
-        };
-        stdout_line(&text);
+        print_result(&outcome.output);
     }
-}
-
-async fn animate_forever(progress: Arc<Progress>) {
-    progress.animate().await;
-    std::future::pending::<()>().await;
 }
 
 /// Turns signals into stop requests: the first Ctrl-C stops after the step, the second immediately,

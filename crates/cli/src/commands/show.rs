@@ -12,7 +12,9 @@ use segno_sessions::{StepDetails, StepStatus};
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::output::tree::{self, LineKind};
-use crate::output::{columns, json_line, progress, stdout_line, table, text, timestamp};
+use crate::output::{
+    columns, json_line, print_result, progress, stdout_line, table, text, timestamp,
+};
 
 /// Show a session: its status, steps and usage.
 #[derive(Debug, clap::Args)]
@@ -26,6 +28,9 @@ pub(crate) struct Args {
     /// Show all steps, even if many are finished
     #[arg(short, long)]
     all: bool,
+    /// Print only the result of a completed workflow
+    #[arg(long, conflicts_with_all = ["all", "json"])]
+    output: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -36,6 +41,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     let reference = args.session.as_ref().or(args.workflow_id.as_ref());
     let reference = reference.map_or("", String::as_str);
     let summary = sessions::find(&env, reference).await?;
+    if args.output {
+        print_result(&sessions::output(&env, &summary).await?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let shown = sessions::show(&env, summary).await?;
     if args.json {
         json_line(&shapes::session_details(&shown, env.clock.now()));

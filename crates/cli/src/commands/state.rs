@@ -16,6 +16,7 @@ use super::note::find_session;
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
 use crate::output::{columns, json_line, stderr_line, stdout_line, table, text};
+use crate::remote::Reach;
 
 /// How long to wait until the session's run has decided a change.
 const RUN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -106,6 +107,16 @@ struct Condition {
 }
 
 impl Command {
+    /// Where the command can work, and its name.
+    pub(crate) fn reach(&self) -> (Reach, &'static str) {
+        match self {
+            Self::List(_) => (Reach::Anywhere, "state list"),
+            Self::Get(_) => (Reach::Anywhere, "state get"),
+            Self::Set(_) => (Reach::Home, "state set"),
+            Self::Delete(_) => (Reach::Home, "state delete"),
+        }
+    }
+
     pub(crate) fn is_json(&self) -> bool {
         match self {
             Self::List(args) => args.json,

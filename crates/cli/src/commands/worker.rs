@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use segno_core::id::SessionId;
-use segno_core::store::Error as StoreError;
+use segno_core::store::{Error as StoreError, Summary};
 use segno_engine::Env;
 use segno_store::LocalDisk;
 use segno_supervisor::worker::{Report, Settings, Worker, WorkerRecord, workers};
@@ -170,8 +169,19 @@ fn print_json(report: Report) {
 }
 
 /// Says that a session waits for a worker, and whether there is one.
-pub(crate) fn print_pending(session: SessionId, name: &str, json: bool) -> Result<(), Failure> {
-    let workers = living()?.len();
+pub(crate) async fn print_pending(
+    context: &Context,
+    summary: &Summary,
+    json: bool,
+) -> Result<(), Failure> {
+    let (session, name) = (summary.id, &summary.name);
+    let workers = match &context.remote {
+        Some(remote) => {
+            let answer: Value = remote.connection.get("/api/v1/workers").await?;
+            answer["workers"].as_array().map_or(0, Vec::len)
+        }
+        None => living()?.len(),
+    };
     if json {
         json_line(&json!({
             "v": 1, "kind": "requested", "session": session, "name": name,

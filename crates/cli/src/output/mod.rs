@@ -36,6 +36,15 @@ pub(crate) fn try_stdout_line(line: &str) -> bool {
     written.is_ok()
 }
 
+/// Prints the result of a run: as it is, or without control characters on a terminal.
+pub(crate) fn print_result(output: &str) {
+    if io::stdout().is_terminal() {
+        stdout_line(&text::sanitize_lines(output));
+    } else {
+        stdout_line(output);
+    }
+}
+
 /// Writes raw bytes to stdout.
 pub(crate) fn stdout_bytes(bytes: &[u8]) {
     let mut stdout = io::stdout();

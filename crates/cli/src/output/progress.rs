@@ -74,6 +74,12 @@ impl Progress {
         }
     }
 
+    /// The same, and never ends.
+    pub(crate) async fn animate_forever(self: Arc<Self>) {
+        self.animate().await;
+        std::future::pending::<()>().await;
+    }
+
     /// Prints the result of the run: its status, usage, and savings.
     pub(crate) fn finish(&self, outcome: &Outcome) {
         self.clear();

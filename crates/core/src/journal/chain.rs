@@ -181,6 +181,7 @@ mod tests {
         let ended = RunEnded {
             status: Status::Paused,
             error: None,
+            output: None,
         }
         .into();
         let second = first.head().seal(Run(1), Timestamp(3), &ended);

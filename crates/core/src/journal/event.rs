@@ -728,6 +728,9 @@ events! {
         /// Why the run does not continue, if it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Failure>,
+        /// The result of the workflow, if it completed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Text>,
     }
 }
 
@@ -773,6 +776,7 @@ impl Event {
             Event::QuestionAsked(event) => event.context.as_ref(),
             Event::QuestionAnswered(event) => Some(&event.answer),
             Event::ResumeContextEdited(event) => Some(&event.text),
+            Event::RunEnded(event) => event.output.as_ref(),
             _ => None,
         }
     }

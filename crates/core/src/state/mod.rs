@@ -97,6 +97,8 @@ pub struct State {
     pub artifacts: BTreeMap<String, Digest>,
     /// Why the newest run failed.
     pub error: Option<Failure>,
+    /// The result of the workflow, once it is completed.
+    pub output: Option<Text>,
     /// The stop request of the newest run.
     pub stopped: Option<Stopped>,
     /// The transcript that the session was imported from, if it was.
@@ -283,7 +285,7 @@ pub struct IllegalEvent {
 
 impl State {
     /// The version of the fold. A cached state of another version is discarded and folded again.
-    pub const VERSION: u16 = 15;
+    pub const VERSION: u16 = 16;
 
     /// The state before the first event.
     pub fn empty(session: SessionId) -> Self {
@@ -311,6 +313,7 @@ impl State {
             workspace_status: None,
             artifacts: BTreeMap::new(),
             error: None,
+            output: None,
             stopped: None,
             imported: None,
             conversations: BTreeMap::new(),
@@ -759,6 +762,7 @@ impl State {
                 self.ended_at = Some(entry.at);
                 self.status = event.status;
                 self.error.clone_from(&event.error);
+                self.output.clone_from(&event.output);
             }
         }
     }

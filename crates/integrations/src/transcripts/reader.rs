@@ -410,6 +410,7 @@ impl<'a> Mirror<'a> {
         let ended = RunEnded {
             status: Status::Paused,
             error: None,
+            output: None,
         };
         self.batches.push(None, ended.into());
     }

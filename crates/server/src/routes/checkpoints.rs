@@ -117,8 +117,7 @@ pub(super) async fn create(
     let taken = checkpoint::create_with_id(env, &summary, id, trigger, note, &|_, _| {}).await?;
     // The checkpoint is there, whatever becomes of older ones; `doctor` reports those.
     let _ = retention::enforce(env, &summary).await;
-    let body = shapes::checkpoint("checkpoint_taken", &taken.manifest);
-    Ok((StatusCode::CREATED, Json(body)))
+    Ok((StatusCode::CREATED, Json(shapes::checkpoint_taken(&taken))))
 }
 
 pub(super) const VERIFY: Doc =

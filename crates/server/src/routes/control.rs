@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use segno_core::id::CheckpointId;
 use segno_core::journal::StopMode;
-use segno_core::note::{Note, Source};
+use segno_core::note::{Note, NoteId, Source, WrittenNote};
 use segno_core::session::Status;
 use segno_core::step::Path;
 use segno_core::store::Summary;
@@ -249,6 +249,45 @@ pub(super) struct Notes {
     notes: Vec<Note>,
     /// The step that the notes are about.
     step: Option<String>,
+    /// The note that the one note replaces.
+    corrects: Option<NoteId>,
+    withdraw: Option<Withdraw>,
+}
+
+/// A note that no longer holds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Withdraw {
+    note: NoteId,
+    reason: Option<String>,
+}
+
+impl Notes {
+    /// What is asked for, which is one thing.
+    fn change(self) -> Result<Change, Refusal> {
+        let reason = match (self.notes.len(), self.corrects, self.withdraw) {
+            (0, None, Some(Withdraw { note, reason })) => {
+                return Ok(Change::Withdraw { note, reason });
+            }
+            (_, None, None) => {
+                return Ok(Change::Write(
+                    self.notes.into_iter().map(Into::into).collect(),
+                ));
+            }
+            (1, corrects, None) => {
+                let written = |note: Note| WrittenNote {
+                    corrects,
+                    ..note.into()
+                };
+                return Ok(Change::Write(self.notes.into_iter().map(written).collect()));
+            }
+            (_, Some(_), None) => "`corrects` needs exactly one note",
+            (_, _, Some(_)) => "`withdraw` excludes `notes` and `corrects`",
+        };
+        Err(Refusal::Malformed {
+            reason: reason.to_owned(),
+        })
+    }
 }
 
 pub(super) async fn note(
@@ -266,8 +305,7 @@ pub(super) async fn note(
         by: caller.name(),
         path,
     };
-    let change = Change::Write(given.notes.into_iter().map(Into::into).collect());
-    let recorded = notes::record(&server.env, &summary, author, change).await?;
+    let recorded = notes::record(&server.env, &summary, author, given.change()?).await?;
     Ok(Json(noted(&summary, recorded)))
 }
 

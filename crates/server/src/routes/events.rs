@@ -1,20 +1,23 @@
 //! The journal of sessions: as pages, and as streams.
 
+use std::convert::Infallible;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use segno_core::id::SessionId;
-use segno_core::journal::{Head, Seq};
+use segno_core::journal::Seq;
 use segno_core::store::Summary;
 use segno_sessions as sessions;
 use segno_sessions::json as shapes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::stored;
 use crate::Server;
 use crate::error::{Failed, Refusal};
 use crate::feed::Reader;
@@ -61,15 +64,8 @@ pub(super) async fn events(
 
 async fn page(server: &Server, summary: &Summary, after: Seq) -> Result<Value, Failed> {
     check_position(summary, after)?;
-    let store = &server.env.store;
-    let head = match after {
-        Seq(0) => Head::genesis(summary.id),
-        seq => Head {
-            seq,
-            hash: store.event(summary.id, seq).await?.hash,
-        },
-    };
-    let events = store.read(summary.id, head, PAGE).await?;
+    let head = stored::head(server, summary, after).await?;
+    let events = server.env.store.read(summary.id, head, PAGE).await?;
     let next = events.last().filter(|_| events.len() == PAGE);
     Ok(json!({
         "v": 1,
@@ -134,16 +130,22 @@ async fn stream(server: &Server, followed: Vec<(Summary, Seq)>) -> Result<Respon
         positions.push((summary.id, *after));
     }
     let reader = Reader::open(&server.env, &server.feed, positions, server.stop.clone()).await?;
-    let frames = reader.frames().map(Ok::<_, std::convert::Infallible>);
+    Ok(stream_of(reader.frames().map(Ok)))
+}
+
+/// A response that sends frames as they come.
+pub(super) fn stream_of(
+    frames: impl Stream<Item = Result<String, Infallible>> + Send + 'static,
+) -> Response {
     let mut response = Body::from_stream(frames).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     // A proxy in between must not collect events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    response
 }
 
-fn check_position(summary: &Summary, after: Seq) -> Result<(), Refusal> {
+pub(super) fn check_position(summary: &Summary, after: Seq) -> Result<(), Refusal> {
     if after <= summary.head.seq {
         return Ok(());
     }

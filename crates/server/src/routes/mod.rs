@@ -19,6 +19,7 @@ mod reference;
 mod runs;
 mod service;
 mod sessions;
+mod stored;
 mod workflows;
 
 use axum::Router;
@@ -153,6 +154,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
     reads("/api/v1/sessions/{session}", sessions::SHOW, || {
         get(sessions::show)
     }),
+    reads(
+        "/api/v1/sessions/{session}/output",
+        sessions::OUTPUT,
+        || get(sessions::output),
+    ),
     reads("/api/v1/sessions/{session}/steps", sessions::STEPS, || {
         get(sessions::steps)
     }),
@@ -226,6 +232,20 @@ pub const ENDPOINTS: &[Endpoint] = &[
         || get(checkpoint_files::diff),
     ),
     reads("/api/v1/questions", questions::ALL, || get(questions::all)),
+    reads("/api/v1/changes", stored::CHANGES, || get(stored::changes)),
+    // Sessions as they are stored.
+    reads("/api/v1/stored", stored::LIST, || get(stored::list)),
+    reads("/api/v1/stored/{session}", stored::SHOW, || {
+        get(stored::show)
+    }),
+    reads("/api/v1/stored/{session}/records", stored::RECORDS, || {
+        get(stored::records)
+    }),
+    reads("/api/v1/manifests", stored::MANIFESTS, || {
+        get(stored::manifests)
+    }),
+    reads("/api/v1/blobs/{digest}", stored::BLOB, || get(stored::blob)),
+    reads("/api/v1/trash", stored::TRASH, || get(stored::trash)),
     reads("/metrics", service::METRICS, || get(service::metrics)),
     reads("/api/v1/search", sessions::SEARCH, || get(sessions::search)),
     administers("/api/v1/doctor", service::DOCTOR, || get(service::doctor)),

@@ -265,6 +265,10 @@ fn path_parameter(name: &str) -> Value {
         "section" => ("What to read", json!({"type": "string", "enum": SECTIONS})),
         "part" => ("What to read", json!({"type": "string", "enum": PARTS})),
         "artifact" => ("The path of an artifact, as listed", text),
+        "digest" => (
+            "The BLAKE3 of the text, in hexadecimal",
+            json!({"type": "string", "pattern": "^[0-9a-f]{64}$"}),
+        ),
         _ => ("The code of an error", text),
     };
     json!({"name": name, "in": "path", "required": true, "description": what, "schema": schema})

@@ -98,7 +98,7 @@ pub(super) async fn list(
 }
 
 /// The words of a parameter, separated by commas.
-fn words<T: FromStr>(name: &str, text: &str) -> Result<Vec<T>, Refusal> {
+pub(super) fn words<T: FromStr>(name: &str, text: &str) -> Result<Vec<T>, Refusal> {
     let words = text.split(',').map(|word| {
         let known = word.trim().parse::<T>();
         known.map_err(|_| malformed(name, &format!("`{word}` is not known")))
@@ -115,7 +115,7 @@ fn in_journal(wanted: &[Status]) -> Vec<Status> {
     statuses
 }
 
-fn malformed(name: &str, error: &dyn std::fmt::Display) -> Refusal {
+pub(super) fn malformed(name: &str, error: &dyn std::fmt::Display) -> Refusal {
     Refusal::Malformed {
         reason: format!("{name}: {error}"),
     }
@@ -136,6 +136,15 @@ pub(super) async fn show(
     let shown = sessions::show(&server.env, summary).await?;
     let now = server.env.clock.now();
     Ok(Json(shapes::session_details(&shown, now)))
+}
+
+pub(super) const OUTPUT: Doc = Doc::text("The result of a workflow that is completed");
+
+pub(super) async fn output(
+    State(server): State<Server>,
+    Session(summary): Session,
+) -> Result<String, Failed> {
+    Ok(sessions::output(&server.env, &summary).await?)
 }
 
 pub(super) const STEPS: Doc = Doc::new("List the steps of a session", "StepList");

@@ -167,6 +167,7 @@ pub async fn open_idle(
         let ended = RunEnded {
             status: Status::Paused,
             error: None,
+            output: None,
         };
         let started = env.run_started(RunPurpose::Bookkeeping);
         let events = [created.into(), started, opened.clone(), ended.into()];

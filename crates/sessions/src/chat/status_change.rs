@@ -79,7 +79,14 @@ pub(super) async fn write_run(
     events.extend(steps::unknown_step_events(&state));
     events.extend(changes);
     let error = None;
-    events.push(RunEnded { status, error }.into());
+    events.push(
+        RunEnded {
+            status,
+            error,
+            output: None,
+        }
+        .into(),
+    );
     let stop_requests = env.store.pending(summary.id).await?;
     // An answer stays in the inbox until its question consumes it.
     let stop_requests = stop_requests

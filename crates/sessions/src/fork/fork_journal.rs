@@ -52,6 +52,7 @@ impl ForkJournal {
         let ended = RunEnded {
             status: Status::Paused,
             error: None,
+            output: None,
         };
         self.write(ended.into())
     }

@@ -2,13 +2,13 @@
 
 use segno_core::checkpoint::{Manifest, Repository};
 use segno_core::handoff::{NoteContent, NoteList, StoredNote};
-use segno_core::snapshot::{Change, StoredFile};
+use segno_core::snapshot::{Change, OmittedPath, StoredFile};
 use segno_core::usage::ContextUsage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{context_usage, fields, object, session_usage, total_usage, usage, work_plan};
-use crate::checkpoint::{Content, Difference, Overview, RestoreOutcome, notes_diff};
+use crate::checkpoint::{Content, Difference, NewCheckpoint, Overview, RestoreOutcome, notes_diff};
 use crate::progress::Progress;
 
 /// A part of what a checkpoint contains, apart from files.
@@ -73,6 +73,21 @@ pub fn checkpoint(kind: &str, manifest: &Manifest) -> Value {
         "verified": manifest.verified.map(|at| at.to_string()),
     })));
     Value::Object(line)
+}
+
+/// A checkpoint that was just taken, and what it does not contain.
+pub fn checkpoint_taken(taken: &NewCheckpoint) -> Value {
+    let captured = &taken.captured;
+    let list = |omitted: &[OmittedPath]| -> Value {
+        let shape = |one: &OmittedPath| json!({"path": one.path, "reason": one.reason});
+        omitted.iter().map(shape).collect()
+    };
+    let mut line = checkpoint("checkpoint_taken", &taken.manifest);
+    line["written"] = json!(captured.written);
+    line["unstable_files"] = json!(captured.unstable);
+    line["skipped_files"] = list(&captured.skipped);
+    line["excluded_files"] = list(&captured.excluded);
+    line
 }
 
 /// A checkpoint and how far its session was; `null` where the journal is not here.

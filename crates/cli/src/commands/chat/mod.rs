@@ -4,7 +4,7 @@ mod keyboard;
 mod prompt;
 mod view;
 
-use std::io::{IsTerminal, Read, stderr, stdin, stdout};
+use std::io::{IsTerminal, Read, stderr, stdin};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::run::{NOTICE_LIMIT, name, watch_signals, with_auto_cleanup};
 use crate::config::Config;
 use crate::context::{Context, Persistence, notices, workspace};
 use crate::failure::Failure;
-use crate::output::{json_line, stderr_line, stdout_line, text};
+use crate::output::{json_line, print_result, stderr_line};
 use view::View;
 
 /// Chat with an agent in a durable conversation.
@@ -223,11 +223,6 @@ fn print(outcome: &Outcome, view: &View, json: bool) {
         json_line(&json::exchange(outcome, &view.usage()));
         return;
     }
-    let text = if stdout().is_terminal() {
-        text::sanitize_lines(&outcome.output)
-    } else {
-        outcome.output.clone()
-    };
-    stdout_line(&text);
+    print_result(&outcome.output);
     view::report_limits(&outcome.state);
 }

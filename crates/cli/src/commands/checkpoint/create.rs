@@ -2,17 +2,18 @@
 
 use std::process::ExitCode;
 
-use segno_core::checkpoint::Trigger;
 use segno_core::id::CheckpointId;
-use segno_core::snapshot::OmittedPath;
+use segno_core::store::Summary;
+use segno_engine::Env;
 use segno_engine::remote::Error;
 use segno_engine::retention;
 use segno_sessions::checkpoint;
+use segno_sessions::json as shapes;
 use segno_sessions::remote::{self, Pushed};
 use serde_json::json;
 
 use super::push::describe_push;
-use super::{bytes, find_session, progress, shape};
+use super::{bytes, find_session, progress};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{json_line, stderr_line, stdout_line, text};
@@ -41,26 +42,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let env = context.env_inline()?;
     let summary = find_session(&env, args.session.as_deref()).await?;
     let progress = progress(&env, "reading");
-    let taken = checkpoint::create(&env, &summary, Trigger::Manual, args.note, &progress).await?;
+    let control = context.control(&env, String::new());
+    let taken = control.checkpoint(&summary, args.note, &progress).await?;
     drop(progress);
-    let progress = super::progress(&env, "pushing");
-    let sent = remote::push_pending(&env, summary.id, &progress).await;
-    drop(progress);
-    if let Err(error) = retention::enforce(&env, &summary).await {
-        let problem = format!("note: old checkpoints were not pruned: {error}");
-        stderr_line(&text::sanitize(&problem));
-    }
+    let sent = match context.remote {
+        // A server pushes and prunes by itself.
+        Some(_) => Ok(Vec::new()),
+        None => push_and_prune(&env, &summary).await,
+    };
     let captured = &taken.captured;
     if args.json {
-        let list = |left: &[OmittedPath]| -> Vec<_> {
-            let shape = |left: &OmittedPath| json!({"path": left.path, "reason": left.reason});
-            left.iter().map(shape).collect()
-        };
-        let mut shape = shape("checkpoint_taken", &taken.manifest);
-        shape["written"] = json!(captured.written);
-        shape["unstable_files"] = json!(captured.unstable);
-        shape["skipped_files"] = json!(list(&captured.skipped));
-        shape["excluded_files"] = json!(list(&captured.excluded));
+        let mut shape = shapes::checkpoint_taken(&taken);
         shape["pushed"] = json!(contains(&sent, taken.manifest.id));
         json_line(&shape);
         return exit_code(sent);
@@ -104,6 +96,18 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         sent.iter().for_each(|one| stdout_line(&describe_push(one)));
     }
     exit_code(sent)
+}
+
+/// Pushes what the remote lacks, and prunes what retention does not keep.
+async fn push_and_prune(env: &Env, summary: &Summary) -> Result<Vec<Pushed>, Error> {
+    let progress = super::progress(env, "pushing");
+    let sent = remote::push_pending(env, summary.id, &progress).await;
+    drop(progress);
+    if let Err(error) = retention::enforce(env, summary).await {
+        let problem = format!("note: old checkpoints were not pruned: {error}");
+        stderr_line(&text::sanitize(&problem));
+    }
+    sent
 }
 
 fn contains(sent: &Result<Vec<Pushed>, Error>, checkpoint: CheckpointId) -> bool {

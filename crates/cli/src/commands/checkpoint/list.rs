@@ -16,6 +16,7 @@ use super::{bytes, find_session, list_remote};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{columns, json_line, stderr_line, stdout_line, table, text};
+use crate::remote::Reach;
 
 /// List checkpoints, newest first.
 #[derive(Debug, clap::Args)]
@@ -34,6 +35,17 @@ pub(crate) struct Args {
     /// Print JSON, one checkpoint per line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Args {
+    /// Where the command can work, and its name.
+    pub(crate) fn reach(&self) -> (Reach, &'static str) {
+        match (self.remote, self.pruned) {
+            (true, _) => (Reach::Home, "checkpoint list --remote"),
+            (_, true) => (Reach::Home, "checkpoint list --pruned"),
+            _ => (Reach::Anywhere, "checkpoint list"),
+        }
+    }
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Failure> {

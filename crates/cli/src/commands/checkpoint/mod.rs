@@ -26,6 +26,7 @@ use crate::context::{Context, workspace};
 use crate::failure::Failure;
 use crate::output::progress_line::ProgressLine;
 use crate::output::text;
+use crate::remote::Reach;
 
 /// Create, compare, restore, export and transfer checkpoints.
 #[derive(Debug, clap::Subcommand)]
@@ -59,6 +60,24 @@ impl Command {
             Command::Import(args) => args.json,
             Command::Push(args) => args.json,
             Command::Pull(args) => args.json,
+        }
+    }
+
+    /// Where the command can work, and its name.
+    pub(crate) fn reach(&self) -> (Reach, &'static str) {
+        match self {
+            Command::Create(_) => (Reach::Anywhere, "checkpoint create"),
+            Command::List(args) => args.reach(),
+            Command::Show(_) => (Reach::Anywhere, "checkpoint show"),
+            Command::Diff(_) => (Reach::Home, "checkpoint diff"),
+            Command::Verify(_) => (Reach::Anywhere, "checkpoint verify"),
+            Command::Restore(_) => (Reach::Anywhere, "checkpoint restore"),
+            Command::Prune(_) => (Reach::Home, "checkpoint prune"),
+            Command::Delete(_) => (Reach::Home, "checkpoint delete"),
+            Command::Export(_) => (Reach::Home, "checkpoint export"),
+            Command::Import(_) => (Reach::Home, "checkpoint import"),
+            Command::Push(_) => (Reach::Home, "checkpoint push"),
+            Command::Pull(_) => (Reach::Home, "checkpoint pull"),
         }
     }
 

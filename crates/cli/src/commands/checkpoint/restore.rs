@@ -51,7 +51,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         trusted: args.trust,
     };
     let progress = progress(&env, "restoring");
-    let returned = checkpoint::restore(&env, &manifest, request, &progress).await?;
+    let control = context.control(&env, String::new());
+    let returned = control.restore(&manifest, request, &progress).await?;
     drop(progress);
     let restored = &returned.restored;
     if args.json {

@@ -31,9 +31,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
     for reference in &args.checkpoints {
         wanted.push(checkpoint::find(&env, reference).await?);
     }
+    let control = context.control(&env, String::new());
     for manifest in &wanted {
         let progress = progress(&env, "verifying");
-        let found = match checkpoint::verify(&env, manifest, &progress).await {
+        let found = match control.verify(manifest, &progress).await {
             Ok(found) => found,
             Err(error) => vec![error.to_string()],
         };

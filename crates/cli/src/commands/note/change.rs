@@ -9,6 +9,7 @@ use segno_sessions::notes::{self, Change};
 
 use super::write::word_parser;
 use super::{CommonArgs, append_note, find_session};
+use crate::context::Context;
 use crate::failure::Failure;
 
 /// Withdraw a note that no longer holds.
@@ -83,7 +84,11 @@ struct Fields {
     progress: Option<Progress>,
 }
 
-pub(super) async fn correct(args: Correct, env: &Env) -> Result<ExitCode, Failure> {
+pub(super) async fn correct(
+    args: Correct,
+    env: &Env,
+    context: &Context,
+) -> Result<ExitCode, Failure> {
     let summary = find_session(env, args.common.session.as_deref()).await?;
     let handoff = notes::merged(env, &summary).await?;
     let note = notes::get(&handoff, &summary, args.note)?;
@@ -91,7 +96,8 @@ pub(super) async fn correct(args: Correct, env: &Env) -> Result<ExitCode, Failur
         corrects: Some(args.note),
         ..args.fields.correct(args.note, note)?.into()
     };
-    append_note(env, &summary, &args.common, Change::Write(vec![corrected])).await
+    let change = Change::Write(vec![corrected]);
+    append_note(env, context, &summary, &args.common, change).await
 }
 
 impl Fields {

@@ -9,12 +9,11 @@ mod write;
 use std::process::ExitCode;
 
 use segno_core::id::Name;
-use segno_core::note::Source;
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_engine::Env;
 use segno_sessions as sessions;
-use segno_sessions::notes::{self, Author, Change, Recorded};
+use segno_sessions::notes::{Change, Recorded};
 use serde_json::json;
 
 use crate::context::{Context, Persistence, workspace};
@@ -72,7 +71,7 @@ impl Command {
         let (common, request) = match self {
             Self::List(args) => return list::run(&args, &env).await,
             Self::Show(args) => return show::run(&args, &env).await,
-            Self::Correct(args) => return change::correct(args, &env).await,
+            Self::Correct(args) => return change::correct(args, &env, context).await,
             Self::Decision(args) => args.into_request(),
             Self::Error(args) => args.into_request(),
             Self::Feedback(args) => args.into_request(),
@@ -81,7 +80,7 @@ impl Command {
             Self::Withdraw(args) => args.into_request(),
         };
         let summary = find_session(&env, common.session.as_deref()).await?;
-        append_note(&env, &summary, &common, request).await
+        append_note(&env, context, &summary, &common, request).await
     }
 }
 
@@ -101,18 +100,18 @@ pub(crate) async fn find_session(env: &Env, reference: Option<&str>) -> Result<S
 
 async fn append_note(
     env: &Env,
+    context: &Context,
     summary: &Summary,
     common: &CommonArgs,
     request: Change,
 ) -> Result<ExitCode, Failure> {
     let path = common.step.as_deref().map(Path::new).transpose();
     let path = path.map_err(|error| Failure::usage(error.to_string(), None))?;
-    let author = Author {
-        source: Source::User,
-        by: std::env::var("USER").unwrap_or_else(|_| "segno note".into()),
-        path,
-    };
-    let noted = notes::record(env, summary, author, request).await?;
+    let by = std::env::var("USER").unwrap_or_else(|_| "segno note".into());
+    let noted = context
+        .control(env, by)
+        .note(summary, path, request)
+        .await?;
     print_result(&summary.name, summary, &noted, common.json);
     Ok(ExitCode::SUCCESS)
 }

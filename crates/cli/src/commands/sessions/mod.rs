@@ -18,6 +18,7 @@ use super::{pause, show};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::stderr_line;
+use crate::remote::Reach;
 
 /// List, delete, restore, clean up, export, import and move sessions.
 #[derive(Debug, clap::Subcommand)]
@@ -47,6 +48,22 @@ impl Command {
             Command::Import(args) => args.json,
             Command::Move(args) => args.json,
             Command::Pause(args) => args.json,
+        }
+    }
+
+    /// Where the command can work, and its name.
+    pub(crate) fn reach(&self) -> (Reach, &'static str) {
+        match self {
+            Command::List(_) => (Reach::Anywhere, "sessions list"),
+            Command::Show(_) => (Reach::Anywhere, "sessions show"),
+            Command::Pause(_) => (Reach::Anywhere, "sessions pause"),
+            Command::Trash(_) => (Reach::Home, "sessions trash"),
+            Command::Delete(_) => (Reach::Home, "sessions delete"),
+            Command::Restore(_) => (Reach::Home, "sessions restore"),
+            Command::Cleanup(_) => (Reach::Home, "sessions cleanup"),
+            Command::Export(_) => (Reach::Home, "sessions export"),
+            Command::Import(_) => (Reach::Home, "sessions import"),
+            Command::Move(_) => (Reach::Home, "sessions move"),
         }
     }
 

@@ -69,7 +69,7 @@ fn json_events_have_stable_keys() {
     step_started: agent at attempt input input_digest kind path revision run seq session v
     step_finished: at attempt elapsed_ms kind output path revision run seq session usage v
     artifact_written: at bytes digest kind path run seq session v
-    run_ended: at kind run seq session status v
+    run_ended: at kind output run seq session status v
     result: artifacts kind name output refused_tools run saved session session_number status steps_finished steps_skipped usage v
     ");
     let seqs: Vec<_> = lines

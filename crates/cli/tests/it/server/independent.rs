@@ -46,6 +46,7 @@ fn document(sandbox: &Sandbox, serving: &Serving) -> Value {
     let paths = document["paths"].as_object_mut().unwrap();
     // Streams do not end.
     paths.remove("/api/v1/events");
+    paths.remove("/api/v1/changes");
     for (path, operations) in paths {
         for operation in operations.as_object_mut().unwrap().values_mut() {
             for parameter in operation["parameters"].as_array_mut().unwrap() {

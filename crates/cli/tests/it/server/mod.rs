@@ -12,6 +12,7 @@ mod load;
 mod login;
 mod metrics;
 mod qr;
+mod remote;
 mod routes;
 mod runs;
 mod tls;

@@ -10,7 +10,7 @@ use crate::sandbox;
 use crate::worker::{Runs, kill_run, wait_for_file, wait_for_status};
 
 /// The text of `chain.yaml`, whose files are named by absolute paths.
-fn chain_text(sandbox: &Sandbox) -> String {
+pub(super) fn chain_text(sandbox: &Sandbox) -> String {
     let work = sandbox.work().display().to_string();
     let spec = sandbox.read("chain.yaml");
     let spec = spec.replace("answers.yaml", &format!("{work}/answers.yaml"));

@@ -107,6 +107,7 @@ fn resealed_file_with_invalid_events_is_refused() {
     let over = RunEnded {
         status: Status::Completed,
         error: None,
+        output: None,
     };
     let asked = QuestionAsked {
         path: Path::new("steps/1").unwrap(),

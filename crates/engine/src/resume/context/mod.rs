@@ -17,7 +17,7 @@ mod session;
 use std::fmt::Write;
 
 use segno_core::ports::Random;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use compile::human_notes_after;
 pub use compile::{ContextInput, Task, TaskStatus, compile};
@@ -35,7 +35,7 @@ pub const BYTES_PER_TOKEN: usize = 3;
 macro_rules! sections {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $title:literal;)*) => {
         /// The topic of a fragment.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Section { $($(#[$doc])* $variant,)* }
 
@@ -82,7 +82,7 @@ sections! {
 }
 
 /// Where a fragment comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     Journal,
@@ -92,7 +92,7 @@ pub enum Origin {
 }
 
 /// A section of a resume context.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragment {
     pub section: Section,
     pub origin: Origin,
@@ -103,7 +103,7 @@ pub struct Fragment {
 }
 
 /// What a new agent is told about the session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeContext {
     pub fragments: Vec<Fragment>,
 }
