@@ -81,7 +81,7 @@ impl Diagnose for OutputError {
     fn diagnosis(&self) -> Diagnosis {
         match self {
             Self::History(error) => error.diagnosis(),
-            Self::NoOutput { name, .. } => Diagnosis::new(ErrorKind::Conflict, "R0164")
+            Self::NoOutput { name, .. } => Diagnosis::new(ErrorKind::Conflict, "R0167")
                 .hint(format!("`segno show {name}` shows its steps")),
         }
     }
