@@ -4,6 +4,8 @@ mod clock;
 mod commands;
 mod config;
 mod context;
+#[cfg(feature = "failpoints")]
+mod failpoints;
 mod failure;
 mod line_editor;
 mod machine;
@@ -34,7 +36,7 @@ fn main() -> ExitCode {
         return hooks::event::main(&MachineClock::new());
     }
     #[cfg(feature = "failpoints")]
-    arm_failpoints();
+    failpoints::arm();
     let context = Context::new();
     let command = match commands::Cli::read() {
         Ok(command) => command,
@@ -80,31 +82,5 @@ fn explain(error: &clap::Error, context: &Context) -> ExitCode {
     } else {
         output::stdout_line(text.trim_end());
         ExitCode::SUCCESS
-    }
-}
-
-/// Arms failpoints for the crash tests: `SEGNO_FAILPOINT=name[:visit]` kills the process there, and
-/// `SEGNO_FAILPOINT_LOG=file` logs every visit.
-#[cfg(feature = "failpoints")]
-fn arm_failpoints() {
-    use std::io::Write;
-    if let Ok(spec) = std::env::var("SEGNO_FAILPOINT")
-        && !segno_core::fault::arm(&spec)
-    {
-        output::stderr_line(&format!("error: there is no failpoint `{spec}`"));
-        std::process::exit(2);
-    }
-    if std::env::var_os("SEGNO_FAILPOINT_LOG").is_some() {
-        segno_core::fault::on_visit(|point| {
-            let path = std::env::var_os("SEGNO_FAILPOINT_LOG").unwrap_or_default();
-            if let Ok(mut file) = std::fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)
-            {
-                // One write per line: two threads may visit at the same time.
-                let _ = file.write_all(format!("{}\n", point.name()).as_bytes());
-            }
-        });
     }
 }

@@ -65,6 +65,8 @@ points! {
     RequestAfterIntent = "request.after_intent",
     RequestAfterEffect = "request.after_effect",
     RequestAfterOutcome = "request.after_outcome",
+    BackgroundAfterRequest = "background.after_request",
+    WorkerAfterLaunch = "worker.after_launch",
 }
 
 /// Aborts the process if this failpoint is armed and this is the armed visit.
@@ -77,7 +79,7 @@ pub fn point(point: Point) {
 }
 
 #[cfg(feature = "failpoints")]
-pub use armed::{arm, on_visit};
+pub use armed::{arm, confirm_with, on_visit};
 
 #[cfg(feature = "failpoints")]
 mod armed {
@@ -88,6 +90,7 @@ mod armed {
 
     static ARMED: OnceLock<(Point, AtomicU64)> = OnceLock::new();
     static OBSERVER: OnceLock<fn(Point)> = OnceLock::new();
+    static CONFIRM: OnceLock<fn() -> bool> = OnceLock::new();
 
     /// Arms one failpoint: `name` or `name:n` aborts the process at the n-th visit (the first by
     /// default). Returns false if there is no such failpoint or one is already armed.
@@ -102,6 +105,11 @@ mod armed {
         }
     }
 
+    /// Asks `confirm` at the armed visit; the process lives on if it returns false.
+    pub fn confirm_with(confirm: fn() -> bool) {
+        let _ = CONFIRM.set(confirm);
+    }
+
     /// Calls `observer` at every visit of every failpoint.
     pub fn on_visit(observer: fn(Point)) {
         let _ = OBSERVER.set(observer);
@@ -114,6 +122,7 @@ mod armed {
         if let Some((armed, left)) = ARMED.get()
             && *armed == point
             && left.fetch_sub(1, Ordering::SeqCst) == 1
+            && CONFIRM.get().is_none_or(|confirm| confirm())
         {
             std::process::abort();
         }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use segno_core::error::{Diagnose, Diagnosis, Kind};
+use segno_core::fault::{Point, point};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Event, Failure, Run, RunLost, RunOptions, RunRequested, RunWithdrawn};
 use segno_core::session::Status;
@@ -107,6 +108,7 @@ async fn submit_parsed(
         start::seal(&mut State::empty(session), session, Run(1), events)
     };
     create_sealed(env, session, &created, naming, seal).await?;
+    point(Point::BackgroundAfterRequest);
     Ok(env.store.summary(session).await?)
 }
 
@@ -215,6 +217,7 @@ async fn append_request(
     }
     events.push(request.into());
     between_runs.append(events).await?;
+    point(Point::BackgroundAfterRequest);
     Ok(env.store.summary(summary.id).await?)
 }
 

@@ -14,6 +14,7 @@
 
 pub mod bedrock;
 pub mod bucket;
+pub mod client;
 pub mod clock;
 pub mod conformance;
 pub mod crash;
@@ -25,4 +26,5 @@ pub mod programs;
 pub mod proxy;
 pub mod remotes;
 pub mod sandbox;
+pub mod serving;
 mod tree_state;

@@ -85,10 +85,8 @@ fn every_failpoint_is_visited() {
     // `cli_agents_killed` kills at these points, with real agents.
     let records = transcripts::trials();
     visited.extend(records.iter().map(|trial| trial.point.name().to_owned()));
-    // `server::idempotency` kills at these.
-    let requests = Point::ALL.iter().map(|point| point.name());
-    let requests = requests.filter(|name| name.starts_with("request."));
-    visited.extend(requests.map(str::to_owned));
+    // `crash_server` kills at these.
+    visited.extend(crate::crash_server::points().map(str::to_owned));
     let all: BTreeSet<String> = Point::ALL.iter().map(|point| point.name().into()).collect();
     assert_eq!(
         visited, all,
@@ -125,6 +123,7 @@ fn every_failpoint_kills_and_nothing_is_lost() {
     let others: Vec<&str> = left
         .into_iter()
         .filter(|name| !name.starts_with("transcript."))
+        .filter(|name| !crate::crash_server::points().any(|known| known == *name))
         .collect();
     assert_eq!(others, [""; 0]);
 }

@@ -9,6 +9,7 @@ mod cli_agents_killed;
 mod commands;
 mod crash;
 mod crash_checkpoints;
+mod crash_server;
 mod crash_settings;
 mod damage;
 mod examples;

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use segno_core::fault::{Point, point};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Failure, Seq};
 use segno_core::session::Status;
@@ -409,6 +410,7 @@ impl Worker {
         }
         match self.launch.launch(session) {
             Ok(child) => {
+                point(Point::WorkerAfterLaunch);
                 self.runs.add(session, child);
                 self.requests.insert(session, summary.head.seq);
                 (self.report)(Report::Started(summary.name));

@@ -3,8 +3,8 @@
 //!
 //! The binary at PATH must be built with `--features failpoints`. `--sample N` draws about N kills
 //! at random (`--seed S` draws the same again), `--only KILL` repeats a single one, and
-//! `--part runs`, `one-home`, `ownership`, `checkpoints`, `agents`, `obstacles`, `transcripts` or
-//! `hooks` does only that part.
+//! `--part runs`, `one-home`, `ownership`, `server`, `checkpoints`, `agents`, `obstacles`,
+//! `transcripts` or `hooks` does only that part.
 
 #![expect(
     clippy::disallowed_methods,
@@ -22,11 +22,11 @@ use std::{env, thread};
 use segno_testkit::crash::{
     Counted, Fault, Hit, Home, Kill, Model, Outcome, Tally, Workload, agents, at_every_position,
     at_points, at_points_again, at_syscalls, attempt, attempt_all, checkpoints, explain, hooks,
-    one_home, ownership, require_strace, sample, transcripts, unhit_failpoints,
+    one_home, ownership, require_strace, sample, server, transcripts, unhit_failpoints,
 };
 use segno_testkit::programs::Agent;
 
-const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|one-home|ownership|checkpoints|agents|obstacles|transcripts|hooks]";
+const USAGE: &str = "usage: crash --segno PATH [--sample N] [--seed S] [--only KILL] [--part runs|one-home|ownership|server|checkpoints|agents|obstacles|transcripts|hooks]";
 
 /// How often progress is reported.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -45,6 +45,9 @@ const ROUNDS: usize = 15;
 /// clocks.
 const TOGETHER: usize = 10;
 const OWNERSHIPS: usize = 100;
+
+/// How often a server is killed while it runs 20 sessions.
+const SERVER_KILLS: usize = 200;
 
 /// How often each agent is killed with each signal, and how often its resume meets an obstacle; and how
 /// many agents run at once: each of them keeps a processor busy.
@@ -69,6 +72,8 @@ enum Part {
     OneHome,
     /// Nothing, or the owner of a session, while others ask for the session.
     Ownership,
+    /// A server, its workers, and the runs that they started.
+    Server,
     /// Checkpoint commands.
     Checkpoints,
     /// Running agents.
@@ -86,6 +91,7 @@ impl Part {
         Self::Runs,
         Self::OneHome,
         Self::Ownership,
+        Self::Server,
         Self::Checkpoints,
         Self::Agents,
         Self::Obstacles,
@@ -98,6 +104,7 @@ impl Part {
             "runs" => Some(Self::Runs),
             "one-home" => Some(Self::OneHome),
             "ownership" => Some(Self::Ownership),
+            "server" => Some(Self::Server),
             "checkpoints" => Some(Self::Checkpoints),
             "agents" => Some(Self::Agents),
             "obstacles" => Some(Self::Obstacles),
@@ -113,6 +120,7 @@ enum Only {
     Kill(Kill),
     OneHome(one_home::Trial),
     Ownership(ownership::Trial),
+    Server(server::Trial),
     Trial(checkpoints::Trial),
     Strike(agents::Strike),
     Record(transcripts::Trial),
@@ -143,6 +151,11 @@ fn main() -> ExitCode {
                 progress.record(one);
             });
         }
+        Some(Only::Server(trial)) => {
+            server::attempt_all(&args.segno, std::slice::from_ref(trial), |one| {
+                progress.record(one);
+            });
+        }
         Some(Only::Trial(trial)) => {
             let fixture = checkpoints::Fixture::new(&args.segno, trial.operation());
             progress.record(&checkpoints::attempt(&fixture, trial));
@@ -163,6 +176,12 @@ fn main() -> ExitCode {
                         ownership::attempt_all(&args.segno, &trials, workers(), |one| {
                             progress.record(one);
                         });
+                    }
+                    Part::Server => {
+                        let moments = server::trials(SERVER_KILLS, seed);
+                        let mut trials = args.draw(moments, 2);
+                        trials.extend(args.draw(server::at_points(&args.segno), 2));
+                        server::attempt_all(&args.segno, &trials, |one| progress.record(one));
                     }
                     Part::Checkpoints => checkpoints(&args, &progress),
                     Part::Agents => strike_agents(&args, &progress),
@@ -415,6 +434,7 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                 let trial = trial.or_else(|_| value.parse().map(Only::Hook));
                 let trial = trial.or_else(|_| value.parse().map(Only::OneHome));
                 let trial = trial.or_else(|_| value.parse().map(Only::Ownership));
+                let trial = trial.or_else(|_| value.parse().map(Only::Server));
                 only = Some(trial.or_else(|_| value.parse().map(Only::Strike))?);
             }
             "--part" => {

@@ -39,8 +39,9 @@
 //!
 //! [`checkpoints`] does the same to the checkpoint commands, which have no run to resume, [`agents`] to
 //! running agents, [`transcripts`] while segno repairs, restores or writes transcripts, and [`hooks`]
-//! while it changes the settings of agents. [`one_home`] kills many runs together, and [`ownership`]
-//! asks for sessions of living owners with wrong clocks.
+//! while it changes the settings of agents. [`one_home`] kills many runs together, [`ownership`] asks
+//! for sessions of living owners with wrong clocks, and [`server`] kills servers, workers and the runs
+//! that they started.
 
 pub mod agents;
 pub mod checkpoints;
@@ -51,6 +52,7 @@ pub mod one_home;
 pub mod ownership;
 mod patterns;
 mod plan;
+pub mod server;
 mod tally;
 mod trace;
 pub mod transcripts;

@@ -18,7 +18,7 @@ use crate::sandbox::{Sandbox, chain_spec};
 const STEPS: usize = 5;
 
 /// Failing attempts are retried immediately: a fault may hit the agent instead of segno.
-const RETRY_POLICY: &str =
+pub(super) const RETRY_POLICY: &str =
     "failure_policy: {retries: 2, backoff: constant, wait_min: 0, wait_max: 0}";
 
 /// A sandbox for a workload, with a model server if the workload needs one.
@@ -60,6 +60,15 @@ impl WorkloadSandbox {
     }
 }
 
+/// The spec of a pattern that a model server answers. The agents' prompts say the session's name.
+pub(super) fn spec_of(workload: Workload, name: &str, host: &str) -> String {
+    let pattern = patterns::pattern_of(workload);
+    let runtime = format!("{{provider: openai, host: \"{host}\", {RETRY_POLICY}}}");
+    format!(
+        "version: 0\nname: {name}\nruntime: {runtime}\nagents: {{a: {{prompt: \"Answer for {name}.\"}}, b: {{prompt: \"Judge for {name}.\"}}}}\npattern: {pattern}\noutputs: {{artifacts: [{{path: out.txt, from: \"{{{{ last_response }}}}\"}}]}}\n"
+    )
+}
+
 impl Workload {
     /// A new sandbox in which this workload can run.
     pub fn sandbox(self, binary: &Path, home: Home) -> WorkloadSandbox {
@@ -81,11 +90,7 @@ impl Workload {
                 let model = server.insert(ModelServer::start(move |_, asked| {
                     ModelResponse::Text(patterns::answer(other, &asked.last_message()))
                 }));
-                let (pattern, host) = (patterns::pattern_of(other), model.host());
-                let runtime = format!("{{provider: openai, host: \"{host}\", {RETRY_POLICY}}}");
-                format!(
-                    "version: 0\nname: flow\nruntime: {runtime}\nagents: {{a: {{prompt: Answer.}}, b: {{prompt: Judge.}}}}\npattern: {pattern}\noutputs: {{artifacts: [{{path: out.txt, from: \"{{{{ last_response }}}}\"}}]}}\n"
-                )
+                spec_of(other, "flow", &model.host())
             }
         };
         sandbox.write("chain.yaml", &spec);
@@ -96,7 +101,7 @@ impl Workload {
     }
 
     /// How many steps it has.
-    fn steps(self) -> usize {
+    pub(super) fn steps(self) -> usize {
         match self {
             Self::Scripted | Self::Long | Self::Command => STEPS,
             Self::Chain => 8,
@@ -184,7 +189,12 @@ pub(super) fn output(line: &Value) -> Option<&str> {
 
 /// Everything in `artifacts/`, drafts included.
 pub(super) fn artifacts(sandbox: &Sandbox) -> BTreeMap<String, Vec<u8>> {
-    let Ok(folder) = fs::read_dir(sandbox.work().join("artifacts")) else {
+    artifacts_in(&sandbox.work().join("artifacts"))
+}
+
+/// Everything in a folder of artifacts.
+pub(super) fn artifacts_in(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let Ok(folder) = fs::read_dir(folder) else {
         return BTreeMap::new();
     };
     folder

@@ -159,10 +159,9 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Failpoints at which nothing was killed. The tests of the server kill at those of requests.
+/// Failpoints at which nothing was killed.
 pub fn unhit_failpoints(tallies: &[&Tally]) -> Vec<&'static str> {
     let names = Point::ALL.iter().map(|point| point.name());
-    let names = names.filter(|name| !name.starts_with("request."));
     let is_left = |name: &&str| !tallies.iter().any(|tally| tally.killed_at.contains(name));
     names.filter(is_left).collect()
 }

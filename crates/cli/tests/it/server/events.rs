@@ -6,7 +6,7 @@ use std::io::Write;
 
 use segno_testkit::sandbox::{Sandbox, run_to_end};
 
-use super::{EventStream, Request, Serving, token};
+use super::{Request, Serving, token};
 use crate::sandbox;
 
 /// The events of a session as `logs` has them.
@@ -35,8 +35,8 @@ fn stream_has_every_event_of_another_process_once() {
     segno_testkit::sandbox::wait_until("the session exists", || {
         serving.get(&token, "/api/v1/sessions/second").status == 200
     });
-    let mut stream = EventStream::open(&serving, follow("second", &token));
-    let first = stream.next().unwrap();
+    let mut stream = serving.follow(follow("second", &token));
+    let first = stream.next_any().unwrap();
     assert_eq!(
         (first.name.as_str(), &first.data["resume"]),
         ("stream", &"ok".into())
@@ -73,7 +73,7 @@ fn client_that_reconnects_misses_nothing_and_sees_nothing_twice() {
         if let Some(last) = &last {
             request = request.header("Last-Event-ID", last);
         }
-        let mut stream = EventStream::open(&serving, request);
+        let mut stream = serving.follow(request);
         for _ in 0..3 {
             let event = stream.next_event().unwrap();
             last = event.id.clone();
@@ -106,11 +106,11 @@ fn one_stream_follows_several_sessions_and_resumes_each() {
         .iter()
         .flat_map(|name| journal(&sandbox, name))
         .collect();
-    let mut stream = EventStream::open(&serving, feed.clone());
+    let mut stream = serving.follow(feed.clone());
     let half = wanted.len() / 2 - 2;
     let mut seen: Vec<_> = (0..half).map(|_| stream.next_event().unwrap()).collect();
     let last = seen.last().unwrap().id.clone().unwrap();
-    let mut stream = EventStream::open(&serving, feed.header("Last-Event-ID", &last));
+    let mut stream = serving.follow(feed.header("Last-Event-ID", &last));
     seen.extend((half..wanted.len()).map(|_| stream.next_event().unwrap()));
     // Each session's events are in order; the two may interleave.
     let mut by_session = BTreeMap::<String, Vec<_>>::new();
@@ -186,7 +186,7 @@ fn clients_that_never_read_cost_little_and_disturb_nobody() {
             stream
         })
         .collect();
-    let mut stream = EventStream::open(&serving, follow("chain", &token));
+    let mut stream = serving.follow(follow("chain", &token));
     let wanted = journal(&sandbox, "chain").len();
     (0..wanted).for_each(|_| drop(stream.next_event().unwrap()));
     let status = fs::read_to_string(format!("/proc/{}/status", serving.pid())).unwrap();
@@ -207,12 +207,12 @@ fn stream_of_a_deleted_session_says_why_it_ends() {
     let serving = Serving::start(&sandbox);
     let token = token(&sandbox, "read");
     let wanted = journal(&sandbox, "chain").len();
-    let mut stream = EventStream::open(&serving, follow("chain", &token));
+    let mut stream = serving.follow(follow("chain", &token));
     (0..wanted).for_each(|_| drop(stream.next_event().unwrap()));
     let words = ["sessions", "delete", "chain", "--permanent", "--yes"];
     run_to_end(sandbox.command(&words)).expect_success();
-    let last = stream.next().unwrap();
+    let last = stream.next_any().unwrap();
     assert_eq!(last.name, "error", "{last:?}");
     assert_eq!(last.data["code"], "S0101", "{last:?}");
-    assert_eq!(stream.next(), None);
+    assert_eq!(stream.next_any(), None);
 }

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use segno_testkit::sandbox::wait_until;
 
-use super::{EventStream, Request, Serving, token};
+use super::{Request, Serving, token};
 use crate::sandbox;
 
 #[test]
@@ -38,10 +38,10 @@ fn sigterm_ends_streams_and_exits_with_0() {
     let mut serving = Serving::start(&sandbox);
     let token = token(&sandbox, "read");
     let request = Request::get("/api/v1/sessions/chain/events").token(&token);
-    let mut stream = EventStream::open(&serving, request);
+    let mut stream = serving.follow(request);
     stream.next_event().unwrap();
     serving.signal(Signal::TERM);
-    while stream.next().is_some() {}
+    while stream.next_any().is_some() {}
     assert_eq!(serving.wait(), Some(0));
     let server = sandbox.home().join("server");
     assert!(!server.join("address.json").exists());
@@ -106,7 +106,9 @@ fn server_answers_on_its_unix_socket_too() {
         .token(&token)
         .host("localhost");
     stream.write_all(&request.bytes(&serving.address)).unwrap();
-    super::Response::read(&mut BufReader::new(stream)).expect(200);
+    super::Response::read(&mut BufReader::new(stream))
+        .unwrap()
+        .expect(200);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread;
 
 use segno_testkit::sandbox::{wait_for_output, wait_until};
 
-use super::{EventStream, Request, Serving, token};
+use super::{Request, Serving, token};
 use crate::sandbox;
 
 const READERS: usize = 40;
@@ -21,7 +21,7 @@ fn read(serving: &Serving, token: &str, patience: Option<usize>) -> Vec<u64> {
         if let Some(last) = seen.last() {
             request = request.header("Last-Event-ID", &last.to_string());
         }
-        let mut stream = EventStream::open(serving, request);
+        let mut stream = serving.follow(request);
         let mut left = patience.unwrap_or(usize::MAX);
         while left > 0 {
             let event = stream.next_event().unwrap();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use segno_testkit::sandbox::wait_until;
 use serde_json::json;
 
-use super::{EventStream, Request, Serving, token};
+use super::{Request, Serving, token};
 use crate::commands::write_asking_workflow;
 use crate::sandbox;
 
@@ -158,7 +158,7 @@ fn metrics_count_sessions_requests_and_readers() {
         near(&scrape(), "segno_sessions", &[("status", "completed")], 0.0)
     });
     let request = Request::get("/api/v1/sessions/report/events").token(&token);
-    let mut stream = EventStream::open(&serving, request);
+    let mut stream = serving.follow(request);
     stream.next_event().unwrap();
     serving.send(&Request::get("/surprise")).expect(404);
     let path = "/api/v1/sessions/report/notes";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use segno_testkit::sandbox::{Sandbox, wait_until};
 use serde_json::{Value, json};
 
-use super::{EventStream, Request, Serving, token};
+use super::{Request, Serving, token};
 use crate::sandbox;
 use crate::worker::{Runs, kill_run, wait_for_file, wait_for_status};
 
@@ -249,7 +249,7 @@ fn killed_server_loses_no_session_and_repeats_no_answer() {
             if let Some(last) = seqs.last() {
                 request = request.header("Last-Event-ID", &last.to_string());
             }
-            let mut stream = EventStream::open(&serving, request);
+            let mut stream = serving.follow(request);
             for _ in 0..3 {
                 let event = stream.next_event().unwrap().data;
                 seqs.push(event["seq"].as_u64().unwrap());

@@ -35,7 +35,7 @@ fn send(serving: &Serving, pem: &[u8], request: &Request) -> std::io::Result<Res
     let session = ClientConnection::new(Arc::new(config), name).unwrap();
     let mut stream = StreamOwned::new(session, serving.connect());
     stream.write_all(&request.bytes(&serving.address))?;
-    Ok(Response::read(&mut BufReader::new(stream)))
+    Response::read(&mut BufReader::new(stream))
 }
 
 fn start(sandbox: &Sandbox) -> Serving {

@@ -10,6 +10,7 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 use segno_testkit::sandbox::{Sandbox, wait_until};
+use segno_testkit::serving::runs;
 use serde_json::Value;
 
 /// Kills the runs in the background when it is dropped.
@@ -65,22 +66,6 @@ impl Drop for Working<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The processes that run sessions of this sandbox in the background.
-fn runs(sandbox: &Sandbox) -> Vec<i32> {
-    let home = sandbox.home().display().to_string();
-    let process = |pid: &i32| {
-        let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let has = |bytes: &[u8], word: &str| {
-            let mut parts = bytes.split(|byte| *byte == 0);
-            parts.any(|part| part == word.as_bytes())
-        };
-        has(&read("cmdline"), "__run") && has(&read("environ"), &format!("SEGNO_HOME={home}"))
-    };
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(process).collect()
 }
 
 /// The session as `segno status NAME --json` shows it.
