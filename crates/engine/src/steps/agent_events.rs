@@ -78,11 +78,15 @@ impl RecentConversation {
         newest.unreported.clear();
     }
 
-    fn add(&self, bytes: usize, entry: ConversationItem) {
+    /// Adds entries whose stored form takes this many bytes together.
+    fn add(&self, bytes: usize, entries: Vec<ConversationItem>) {
+        let each = bytes / entries.len().max(1);
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        count_message(&mut newest.unreported, &entry);
-        newest.entries.push_back((bytes, entry));
-        newest.bytes += bytes;
+        for entry in entries {
+            count_message(&mut newest.unreported, &entry);
+            newest.entries.push_back((each, entry));
+            newest.bytes += each;
+        }
         while newest.bytes > MAX_RECENT_BYTES
             && let Some((bytes, _)) = newest.entries.pop_front()
         {
@@ -368,7 +372,6 @@ impl EventWriter {
         let Ok(kept) = journal::store_conversation(&self.env, &entries).await else {
             return;
         };
-        let each = kept.length / entries.len().max(1);
         let usage =
             super::run_cli_agent::remaining_usage(self.written.reported, self.written.usage);
         self.written.usage += usage;
@@ -385,9 +388,7 @@ impl EventWriter {
         let mut events = vec![said.into()];
         events.extend(self.step_notes.extract(&self.env, &kept.clean));
         self.journal.enqueue_all(events).await;
-        for entry in entries {
-            self.recent.add(each, entry);
-        }
+        self.recent.add(kept.length, entries);
         if report.is_some() {
             self.recent.set_reported();
         }
@@ -397,6 +398,8 @@ impl EventWriter {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use segno_core::id::SessionId;
+    use segno_core::journal::JournalEvent;
 
     use super::*;
     use crate::observe::NoObserver;
@@ -418,6 +421,63 @@ mod tests {
     fn used(used: u64) -> AgentEvent<'static> {
         let window = Some(100);
         AgentEvent::Context(ContextUsage { used, window })
+    }
+
+    /// Records what a user is shown.
+    #[derive(Default)]
+    struct Shown(Mutex<Vec<String>>);
+
+    impl Observer for Shown {
+        fn event(&self, _: SessionId, _: &JournalEvent) {}
+
+        fn notice(&self, text: &str) {
+            self.text(text);
+        }
+
+        fn text(&self, text: &str) {
+            self.0.lock().unwrap().push(text.to_owned());
+        }
+    }
+
+    #[test]
+    fn texts_of_sub_agents_are_not_shown() {
+        let shown = Arc::new(Shown::default());
+        let listener = AgentListener {
+            observer: shown.clone(),
+            ..listener()
+        };
+        let mut inner = text("inner");
+        inner.thread = Thread::Agent("s".into());
+        listener.on_event(AgentEvent::Item(&inner));
+        listener.on_event(AgentEvent::Item(&text("outer")));
+        assert_eq!(*shown.0.lock().unwrap(), ["outer\n"]);
+    }
+
+    #[test]
+    fn nearly_full_context_is_reported_once() {
+        let shown = Arc::new(Shown::default());
+        let listener = AgentListener {
+            observer: shown.clone(),
+            ..listener()
+        };
+        for percent in [79, 80, 84] {
+            listener.on_event(used(percent));
+        }
+        assert_eq!(
+            *shown.0.lock().unwrap(),
+            ["step steps: 80 % of the agent's context is used"]
+        );
+    }
+
+    #[test]
+    fn newest_entries_within_the_bound_stay() {
+        let recent = RecentConversation::default();
+        let half = MAX_RECENT_BYTES / 2;
+        recent.add(half, vec![text("a")]);
+        recent.add(2 * half, vec![text("b"), text("c")]);
+        assert_eq!(recent.newest(), [text("b"), text("c")]);
+        recent.add(half, vec![text("d")]);
+        assert_eq!(recent.newest(), [text("c"), text("d")]);
     }
 
     #[test]

@@ -179,3 +179,41 @@ fn render_messages(messages: &[Message]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use segno_core::tool::ToolResult;
+
+    use super::*;
+
+    fn user(text: &str) -> Message {
+        Message::User { text: text.into() }
+    }
+
+    fn tools(output: String) -> Message {
+        let result = ToolResult {
+            id: "c".into(),
+            output,
+            is_error: false,
+        };
+        Message::Tools {
+            results: vec![result],
+        }
+    }
+
+    #[test]
+    fn tokens_since_the_last_call_are_estimated() {
+        let mut conversation = Conversation::default();
+        conversation.messages = vec![user(&"x".repeat(100)), tools("y".repeat(400))];
+        assert_eq!(conversation.estimate_tokens(), 125);
+        conversation.tokens = Some(1000);
+        assert_eq!(conversation.estimate_tokens(), 1100);
+    }
+
+    #[test]
+    fn summary_gets_the_start_of_a_long_result() {
+        let text = render_messages(&[user("look"), tools("y".repeat(20_000))]);
+        let expected = format!("User:\nlook\n\nTools:\n{}\n\n", "y".repeat(16_384));
+        assert_eq!(text, expected);
+    }
+}

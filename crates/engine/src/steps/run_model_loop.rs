@@ -525,3 +525,18 @@ pub(crate) fn final_answer(reply: &Reply) -> Result<Answer, agent::Error> {
     };
     Err(agent::Error::new(kind, problem))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_output_above_the_limit_is_cut() {
+        let fits = "x".repeat(MAX_OUTPUT_BYTES);
+        assert_eq!(truncate_output(fits.clone()), fits);
+        let bytes = MAX_OUTPUT_BYTES + 1;
+        let expected =
+            format!("{fits}\n[cut: these are the first {MAX_OUTPUT_BYTES} of {bytes} bytes]");
+        assert_eq!(truncate_output("x".repeat(bytes)), expected);
+    }
+}

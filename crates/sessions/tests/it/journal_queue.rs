@@ -40,3 +40,11 @@ async fn full_queue_makes_callers_wait() {
         journal.enqueue(event()).await;
     }
 }
+
+#[tokio::test]
+async fn state_is_cached_at_the_end_of_a_run() {
+    let harness = harness("default: {text: done}");
+    let session = harness.run(&chain("", &["one"])).await.unwrap().session;
+    let cached = harness.env.store.cached_state(session).await.unwrap();
+    assert_eq!(cached.unwrap().head, harness.summary().await.head);
+}

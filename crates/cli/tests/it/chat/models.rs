@@ -241,6 +241,7 @@ fn max_turns_stops_a_model_and_the_chat_continues() {
         assert_eq!(server.requests().len(), 3, "not once more");
         let chat = shown(&sandbox)["chat"].clone();
         assert_eq!(chat["last_ending"], "max_turns");
+        assert_eq!(events(&sandbox, "exchange_ended")[0]["replies"], 3);
         assert_eq!(say(&sandbox, "go on").expect_success().stdout, "done\n");
         let text = format!("{:?}", sent(&server.requests()[3]));
         assert!(

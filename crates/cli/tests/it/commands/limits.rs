@@ -213,14 +213,14 @@ fn a_used_up_budget_ends_the_run_instead_of_a_wait() {
 
 #[test]
 fn repeated_limits_of_concurrent_steps_give_a_tip() {
-    for (max_parallel, given) in [(4, true), (1, false)] {
+    for (max_parallel, branches, given) in [(4, 4, true), (2, 2, true), (1, 4, false)] {
         let sandbox = sandbox();
         sandbox.write(
             "answers.yaml",
-            "default: {text: fine, delay_ms: 20, fail: {kind: rate_limited, message: slow down, attempts: 1, retry_after_ms: 25}}\n",
+            "default: {text: fine, delay_ms: 20, fail: {kind: rate_limited, message: slow down, attempts: 4, retry_after_ms: 25}}\n",
         );
         let branch = |id: &str| format!("{{id: {id}, steps: [{{agent: a, input: x}}]}}");
-        let branches = ["a", "b", "c", "d"].map(branch).join(", ");
+        let branches = ["a", "b", "c", "d"].map(branch)[..branches].join(", ");
         sandbox.write(
             "fan.yaml",
             &format!(
@@ -228,7 +228,8 @@ fn repeated_limits_of_concurrent_steps_give_a_tip() {
             ),
         );
         let output = sandbox.segno(&["run", "fan.yaml"]).expect_success();
-        let tip = "a `runtime.max_parallel` below 4 in the spec makes fewer calls";
-        assert_eq!(output.stderr.contains(tip), given, "{}", output.stderr);
+        let tip =
+            format!("a `runtime.max_parallel` below {max_parallel} in the spec makes fewer calls");
+        assert_eq!(output.stderr.contains(&tip), given, "{}", output.stderr);
     }
 }

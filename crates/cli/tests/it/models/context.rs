@@ -51,6 +51,45 @@ fn agent_remembers_earlier_steps_after_a_kill() {
 }
 
 #[test]
+fn agent_remembers_the_newest_256_kib() {
+    let sandbox = sandbox();
+    let server = ModelServer::start(|number, _| match number {
+        0 => ModelResponse::Text("a".repeat(200_000)),
+        1 => ModelResponse::Text("b".repeat(100_000)),
+        _ => ModelResponse::Text("done".into()),
+    });
+    let questions = ["one", "two", "three"];
+    chain(&sandbox, "anthropic", &server.host(), "", &questions);
+    run(&sandbox, &["run", "ask.yaml"]).expect_success();
+    let asked = server.requests();
+    let sizes = |number: usize| -> Vec<usize> {
+        let sent = messages(&asked[number]).into_iter();
+        sent.map(|(_, text)| text.len()).collect()
+    };
+    assert_eq!(sizes(1), [3, 200_000, 3]);
+    assert_eq!(sizes(2), [3, 100_000, 5]);
+}
+
+#[test]
+fn reply_that_is_no_answer_does_not_fill_the_context() {
+    let sandbox = sandbox();
+    let server = ModelServer::start(|number, _| match number {
+        0 => ModelResponse::Text(String::new()),
+        _ => ModelResponse::Text("done".into()),
+    });
+    // Every reply takes more than a percent of this window.
+    sandbox.configure("[context_windows]\nsmall-1 = 1000\n");
+    chain(&sandbox, "anthropic", &server.host(), "", &["one"]);
+    let policy = "continuity: {context_warning_percent: 1, context_full_percent: 1}\n";
+    let spec = sandbox.read("ask.yaml") + policy;
+    sandbox.write("ask.yaml", &spec);
+    run(&sandbox, &["run", "ask.yaml"]).expect_success();
+    let asked = server.requests();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(messages(&asked[1]), messages(&asked[0]));
+}
+
+#[test]
 fn a_spec_can_ask_for_agents_without_memory() {
     let (sandbox, server) = (sandbox(), server());
     chain(&sandbox, "openai", &server.host(), "", &["one", "two"]);
@@ -190,6 +229,8 @@ fn every_step_is_noted_once_and_agents_see_the_newest() {
                 assert_eq!(notes.matches(&mark).count(), 1, "{notes}");
             }
             assert!(notes.contains("you said: one"), "{notes}");
+            let gap = if format == "json" { "\n\n" } else { "\n\n\n" };
+            assert!(!notes.starts_with('\n') && !notes.contains(gap), "{notes}");
             let asked = server.requests();
             assert_eq!(asked.len(), 3, "no answered question is asked again");
             let shown = asked[2].body["system"].as_str().unwrap();

@@ -105,3 +105,34 @@ fn reader_model_adds_notes_and_may_fail() {
         }
     }
 }
+
+#[test]
+fn resumed_conversation_is_told_only_new_notes() {
+    for noted in [false, true] {
+        let sandbox = sandbox();
+        let server = ModelServer::start(|number, _| match number {
+            1 => tool("current_time", json!({})),
+            2 | 3 => ModelResponse::Status(400, "", "wrong".into()),
+            _ => ModelResponse::Text("done".into()),
+        });
+        let host = server.host();
+        chain(&sandbox, "anthropic", &host, "", &["count", "again"]);
+        let spec = sandbox.read("ask.yaml");
+        let tools = "tools: {python: [current_time]}\nagents:";
+        sandbox.write("ask.yaml", &spec.replace("agents:", tools));
+        run(&sandbox, &["run", "ask.yaml"]).refused(10, &["steps/1"]);
+        if noted {
+            let note = ["note", "decision", "Use SQLite", "--session", "ask"];
+            sandbox.segno(&note).expect_success();
+        }
+        run(&sandbox, &["resume"]).refused(10, &["steps/1"]);
+        run(&sandbox, &["resume"]).expect_success();
+        let asked = server.requests();
+        assert_eq!(asked.len(), 5);
+        let system = |number: usize| asked[number].body["system"].as_str().unwrap();
+        assert_eq!(system(2), "You are brief.");
+        assert_eq!(system(3) == system(2), !noted, "{}", system(3));
+        assert_eq!(system(3).contains("Use SQLite"), noted, "{}", system(3));
+        assert_eq!(system(4), system(3), "it is told the same again");
+    }
+}

@@ -132,7 +132,7 @@ impl Outline {
             .steps
             .iter()
             .rposition(|path| self.is_linear && is_done(path));
-        let ahead = self.steps.get(behind.map_or(0, |behind| behind + 1)..);
+        let ahead = self.steps.get(behind.unwrap_or(0)..);
         let ahead = ahead.into_iter().flatten();
         let pending = ahead.filter(|path| !is_done(path) && !state.open_steps.contains_key(path));
         let task = |path: &Path, standing| Task {

@@ -219,7 +219,7 @@ impl Log {
         let count = |from: usize| to_messages(&self.entries[from..]).0.len();
         let rest = count(0).saturating_sub(messages);
         let mut from = self.entries.len();
-        while from > 0 && count(from) < rest {
+        while count(from) < rest {
             from -= 1;
         }
         let summary_entry = ConversationItem::new(ItemContent::Compaction {
@@ -301,4 +301,32 @@ fn segno_note(text: String) -> ConversationItem {
         origin: Origin::CliAgent,
         parts: vec![Part::Text { text }],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_precedes_the_messages_it_does_not_cover() {
+        let assistant = |text: &str| Message::Assistant {
+            parts: vec![Piece::Text { text: text.into() }],
+        };
+        let user = |text: &str| Message::User { text: text.into() };
+        let messages = [user("one"), assistant("a"), user("two"), assistant("b")];
+        for covered in [0, 1, 2, 4, 9] {
+            let mut log = Log {
+                entries: from_messages(&messages),
+                ..Log::default()
+            };
+            log.insert_summary(covered, "summary".into());
+            let is_summary = |entry: &ConversationItem| {
+                matches!(&entry.content, ItemContent::Compaction { summary, .. }
+                    if summary.as_deref() == Some("summary"))
+            };
+            let found = log.entries.iter().position(is_summary);
+            assert_eq!(found, Some(covered.min(4)));
+            assert_eq!(log.entries.len(), 5);
+        }
+    }
 }

@@ -256,6 +256,16 @@ fn shows_open_todos_and_newest_files() {
 }
 
 #[test]
+fn counts_files_that_are_no_longer_named() {
+    let paths = (1..=40).map(|n| format!("f{n}")).collect();
+    let mut handoff = handoff(vec![Note::Files(Files { paths })]);
+    handoff.earlier_files = 7;
+    let resume_context = compile(&known(&[], &handoff), MAX_TOKENS);
+    let files = section(&resume_context, Section::Files);
+    assert_eq!(files[30], "(17 more written earlier)");
+}
+
+#[test]
 fn small_budget_keeps_important_sections() {
     let mut all: Vec<Note> = (0..50)
         .map(|n| decision(&n.to_string().repeat(300)))
@@ -284,6 +294,22 @@ fn small_budget_keeps_important_sections() {
         .find(|it| it.section == Section::Pending);
     let left = pending.map_or(500, |it| it.omitted);
     assert!(left > 400, "{left}");
+}
+
+#[test]
+fn many_short_lines_fit_budget() {
+    let handoff = Handoff::default();
+    let tasks: Vec<Task> = (0..500)
+        .map(|n| task(&n.to_string(), TaskStatus::Pending))
+        .collect();
+    let resume_context = compile(&known(&tasks, &handoff), 500);
+    let pending = section(&resume_context, Section::Pending);
+    assert!(pending.len() > 50, "{}", pending.len());
+    assert!(
+        resume_context.tokens() <= 500,
+        "{}",
+        resume_context.tokens()
+    );
 }
 
 proptest! {
