@@ -39,6 +39,7 @@ mod show;
 pub mod spec_edit;
 pub mod start;
 pub mod trash;
+pub mod unknown;
 pub mod work;
 
 pub use listing::{

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use segno_core::journal::{Ending, Event, Failure, Seq};
+use segno_core::journal::{Ending, Event, Failure, Seq, StepOutcome};
 use segno_core::session::{Kind, PatternKind, Status};
 use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
@@ -14,6 +14,7 @@ use segno_engine::{Env, history};
 use crate::ListedSession;
 use crate::conversations::{self, Conversation};
 use crate::reported::Reported;
+use crate::unknown;
 
 /// A session with all its steps and conversations.
 #[derive(Debug, Clone)]
@@ -48,6 +49,8 @@ pub struct StepDetails {
     pub elapsed: Option<Duration>,
     /// The position of its newest event.
     pub seq: Seq,
+    /// What a user said about an unknown outcome, and who, until a run takes it.
+    pub said: Option<(StepOutcome, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +67,14 @@ pub enum StepStatus {
     Paused,
     /// Waits for a human.
     Waiting,
+}
+
+impl SessionDetails {
+    /// The commands that say what became of a step with an unknown outcome; `None` if it has none.
+    pub fn commands_for(&self, step: &StepDetails) -> Option<[String; 3]> {
+        let mut unresolved = unknown::unresolved(&self.listed, &self.state).into_iter();
+        Some(unresolved.find(|it| it.path == step.path)?.commands)
+    }
 }
 
 /// Reads a session, and verifies every event.
@@ -91,6 +102,7 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history
                     report: None,
                     elapsed: None,
                     seq: entry.seq,
+                    said: None,
                 });
                 steps.len() - 1
             });
@@ -137,6 +149,7 @@ async fn pattern(env: &Env, listed: &ListedSession, state: &State) -> Option<Pat
 }
 
 fn apply_event(step: &mut StepDetails, event: &Event) {
+    step.said = None;
     match event {
         Event::StepStarted(event) => {
             step.agent.clone_from(&event.agent);
@@ -162,6 +175,10 @@ fn apply_event(step: &mut StepDetails, event: &Event) {
             step.status = StepStatus::Finished;
         }
         Event::StepUnknown(_) => step.status = StepStatus::Unknown,
+        Event::StepResolved(event) => {
+            step.status = StepStatus::Unknown;
+            step.said = Some((event.outcome, event.by.clone()));
+        }
         Event::StepDiscarded(_) => step.status = StepStatus::Discarded,
         Event::StepPaused(_) => step.status = StepStatus::Paused,
         Event::ModelReplied(event) => {

@@ -32,6 +32,7 @@ mod show;
 mod state;
 mod status;
 mod token;
+mod unknown_outcome;
 mod validate;
 mod work;
 mod worker;
