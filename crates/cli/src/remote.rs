@@ -1,7 +1,7 @@
 //! Which server a command works with, and the tokens for servers.
 //!
 //! `segno login` stores a token for a server in `servers.json` beside `config.toml`, which only the
-//! user can read. A command works with a server if `--server`, SEGNO_SERVER or `server.url` in the
+//! user can read. A command works with a server if `--server`, `SEGNO_SERVER` or `server.url` in the
 //! settings names one.
 
 use std::collections::BTreeMap;

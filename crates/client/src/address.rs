@@ -19,10 +19,10 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));
-            return match path.is_absolute() {
-                true => Ok(Self::Socket(path)),
-                false => Err("the path of a socket begins with `/`".to_owned()),
-            };
+            if !path.is_absolute() {
+                return Err("the path of a socket begins with `/`".to_owned());
+            }
+            return Ok(Self::Socket(path));
         }
         let url: Url = text.parse().map_err(|_| unknown())?;
         let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();

@@ -20,6 +20,7 @@ use segno_sessions::control::{Control, Failed, Pause, PauseOutcome, Reply};
 use segno_sessions::fork::{self, ForkPoint, Forked, TargetFolder};
 use segno_sessions::notes::{Change, Recorded};
 use segno_sessions::start::{self, read_spec};
+use segno_sessions::unknown::{Decision, Said};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -80,6 +81,20 @@ fn only_here(reason: &str) -> Failed {
 /// A path that means the same on the server.
 fn text_of(path: &std::path::Path) -> Result<String, Failed> {
     path_text(path).map_err(Failed::new)
+}
+
+/// What became of a step, in the words of the API.
+fn add_decision(body: &mut Value, decision: &Decision) {
+    let (word, result) = match &decision.said {
+        Said::Done(result) => ("done", Some(result)),
+        Said::Failed(reason) => ("failed", Some(reason)),
+        Said::Repeat => ("repeat", None),
+    };
+    body["in_flight"] = word.into();
+    if let Some(result) = result {
+        body["result"] = result.as_str().into();
+        body["step"] = json!(decision.step);
+    }
 }
 
 fn route(session: &Summary, what: &str) -> String {
@@ -247,9 +262,19 @@ impl Control for RemoteControl {
         })
     }
 
-    fn request_run<'a>(&'a self, session: &'a Summary, options: RunOptions) -> Reply<'a, Summary> {
+    fn request_run<'a>(
+        &'a self,
+        session: &'a Summary,
+        options: RunOptions,
+        decisions: &'a [Decision],
+    ) -> Reply<'a, Summary> {
         Box::pin(async move {
-            let body = json!(options);
+            let mut body = json!(options);
+            match decisions {
+                [] => {}
+                [decision] => add_decision(&mut body, decision),
+                _ => return Err(only_here("a request decides about one step")),
+            }
             let _: Created = self.post(&route(session, "resume"), &body).await?;
             self.summary(session.id).await
         })

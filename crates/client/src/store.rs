@@ -204,7 +204,7 @@ impl Sessions for RemoteStore {
                 let mut path = format!("/api/v1/stored?limit={}", left.min(PAGE));
                 path.extend(wanted.iter().map(String::as_str));
                 if let Some(before) = before {
-                    path.push_str(&format!("&before={before}"));
+                    path.extend(["&before=", &before.to_string()]);
                 }
                 let page: Page<StoredSummary> = self.get(&path).await?;
                 let is_first = before.is_none();

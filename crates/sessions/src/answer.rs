@@ -89,7 +89,7 @@ async fn request_run(env: &Env, summary: &Summary, by: &str) {
         && let Ok(true) = background::is_run_by_workers(env, summary).await
     {
         let options = RunOptions::default();
-        let _ = background::request(env, summary, by.to_owned(), options).await;
+        let _ = background::request(env, summary, by.to_owned(), options, &[]).await;
     }
 }
 

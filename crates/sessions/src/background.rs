@@ -10,19 +10,20 @@ use std::sync::Arc;
 use segno_core::error::{Diagnose, Diagnosis, Kind};
 use segno_core::fault::{Point, point};
 use segno_core::id::{Name, SessionId};
-use segno_core::journal::{Event, Failure, Run, RunLost, RunOptions, RunRequested, RunWithdrawn};
+use segno_core::journal::{Event, Failure, Run, RunOptions, RunRequested, RunWithdrawn};
 use segno_core::session::Status;
 use segno_core::state::{RunRequest, State};
 use segno_core::store::{Error as StoreError, Summary};
 use segno_engine::between_runs::{self, BetweenRuns};
 use segno_engine::observe::NoObserver;
-use segno_engine::{Env, Observer, Outcome, StopToken, history, steps};
+use segno_engine::{Env, Observer, Outcome, StopToken, history};
 use segno_spec::{OnLost, Workflow};
 
 use crate::chat::NewChat;
 use crate::next_run::{Options, SessionEnded};
 use crate::start::{self, Request, create_sealed, load_text, read_spec};
-use crate::{chat, resume};
+use crate::unknown::{self, Decision, Decisions};
+use crate::{chat, next_run, resume};
 
 /// Who withdraws a request whose run cannot start.
 const WORKER: &str = "worker";
@@ -38,6 +39,9 @@ pub enum Error {
     Ended(#[from] SessionEnded),
     #[error(transparent)]
     Chat(#[from] chat::Error),
+    /// What the user says about an unknown outcome cannot be used.
+    #[error(transparent)]
+    Decision(#[from] next_run::Error),
     #[error("session `{name}` does not wait for a worker; it is {status}")]
     NotPending { name: Name, status: Status },
 }
@@ -56,6 +60,7 @@ impl Diagnose for Error {
             Self::BetweenRuns(error) => error.diagnosis(),
             Self::Ended(error) => error.diagnosis(),
             Self::Chat(error) => error.diagnosis(),
+            Self::Decision(error) => error.diagnosis(),
             Self::NotPending { name, .. } => Diagnosis::new(Kind::Conflict, "S0120")
                 .hint(format!("`segno show {name}` shows its state")),
         }
@@ -127,15 +132,17 @@ pub async fn submit_chat(
         message: Some(message),
         ..RunOptions::default()
     };
-    request(env, &summary, by, options).await
+    request(env, &summary, by, options, &[]).await
 }
 
-/// Requests a run of a session, for a user. A request that waits already is replaced.
+/// Requests a run of a session, for a user, and journals what the user says about unknown outcomes with
+/// it. A request that waits already is replaced.
 pub async fn request(
     env: &Env,
     summary: &Summary,
     by: String,
     mut options: RunOptions,
+    decisions: &[Decision],
 ) -> Result<Summary, Error> {
     if let Some(message) = &options.message
         && chat::takes_messages(env, summary)
@@ -144,7 +151,7 @@ pub async fn request(
     {
         options.message = Some(chat::validate_message(env, message, &NoObserver)?);
     }
-    append_request(env, summary, requested(env, by, options, None)).await
+    append_request(env, summary, requested(env, by, options, None), decisions).await
 }
 
 /// Hands the next message of a chat to a worker. Refused while another one waits.
@@ -159,7 +166,7 @@ pub async fn send(
         message: Some(message),
         ..RunOptions::default()
     };
-    request(env, summary, by, options).await
+    request(env, summary, by, options, &[]).await
 }
 
 /// Requests a run of a session whose run ended without a user's decision; `evidence` says why.
@@ -170,7 +177,7 @@ pub async fn request_automatically(
 ) -> Result<Summary, Error> {
     let options = RunOptions::default();
     let request = requested(env, WORKER.to_owned(), options, Some(evidence));
-    append_request(env, summary, request).await
+    append_request(env, summary, request, &[]).await
 }
 
 /// The event, without secrets (P12).
@@ -192,6 +199,7 @@ async fn append_request(
     env: &Env,
     summary: &Summary,
     mut request: RunRequested,
+    decisions: &[Decision],
 ) -> Result<Summary, Error> {
     let between_runs = BetweenRuns::acquire(env, summary).await?;
     let state = &between_runs.state;
@@ -209,11 +217,16 @@ async fn append_request(
         }
         request.options.message = Some(message);
     }
-    let mut events = Vec::new();
-    if state.status == Status::Running {
-        // Its run was lost, and nobody has recorded that.
-        events.push(RunLost { lost: state.run }.into());
-        events.extend(steps::unknown_step_events(state));
+    let mut events = unknown::loss(state);
+    let by = &request.by;
+    let decided =
+        next_run::events_between_runs(env, summary, state, Decisions { by, decisions }).await;
+    match decided {
+        Ok(decided) => events.extend(decided),
+        Err(error) => {
+            between_runs.release().await;
+            return Err(error.into());
+        }
     }
     events.push(request.into());
     between_runs.append(events).await?;

@@ -24,6 +24,7 @@ use crate::fork::{self, Forked};
 use crate::notes::{self, Author, Change, Recorded};
 use crate::pause::{self, Paused, Requested};
 use crate::start::Request;
+use crate::unknown::Decision;
 use crate::{answer, background};
 
 /// Why a request was refused or failed: an error of a use case, whatever its type.
@@ -103,7 +104,13 @@ pub trait Control: Send + Sync {
     ) -> Reply<'a, Recorded>;
 
     /// Asks a worker to run the session.
-    fn request_run<'a>(&'a self, session: &'a Summary, options: RunOptions) -> Reply<'a, Summary>;
+    /// The decisions say what became of steps whose outcome is unknown.
+    fn request_run<'a>(
+        &'a self,
+        session: &'a Summary,
+        options: RunOptions,
+        decisions: &'a [Decision],
+    ) -> Reply<'a, Summary>;
 
     /// Creates a session for a worker to run.
     fn submit<'a>(
@@ -218,9 +225,15 @@ impl Control for Local {
         })
     }
 
-    fn request_run<'a>(&'a self, session: &'a Summary, options: RunOptions) -> Reply<'a, Summary> {
+    fn request_run<'a>(
+        &'a self,
+        session: &'a Summary,
+        options: RunOptions,
+        decisions: &'a [Decision],
+    ) -> Reply<'a, Summary> {
         Box::pin(async move {
-            let requested = background::request(&self.env, session, self.by.clone(), options);
+            let by = self.by.clone();
+            let requested = background::request(&self.env, session, by, options, decisions);
             requested.await.map_err(Failed::new)
         })
     }

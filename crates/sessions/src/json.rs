@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::OpenQuestion;
 use crate::doctor::Report;
 use crate::fork::{ForkPlan, Forked};
-use crate::resume::plan::{CliAgentPlan, Continuation, Plan, StepPlan};
+use crate::resume::plan::{CliAgentPlan, Continuation, Plan, PlannedOutcome, StepPlan};
 use crate::search::Match;
 use crate::{ListedSession, SessionDetails, StepStatus, refusals};
 
@@ -275,6 +275,8 @@ pub fn session_details(shown: &SessionDetails, now: Timestamp) -> Value {
                 "elapsed_ms": step.elapsed.map(|elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
                 "seq": step.seq,
                 "error": error,
+                "said": step.said.as_ref().map(|(outcome, by)| json!({"outcome": outcome, "by": by})),
+                "resolve": shown.commands_for(step),
             })
         }).collect::<Vec<_>>(),
     })));
@@ -399,6 +401,7 @@ pub fn plan(summary: &Summary, plan: &Plan) -> Value {
         }),
     );
     line.insert("steps".into(), planned(&plan.steps));
+    line.insert("unresolved".into(), json!(plan.unresolved));
     Value::Object(line)
 }
 
@@ -451,6 +454,11 @@ fn planned(steps: &[StepPlan]) -> Value {
             "suspended".into(),
             json!(waits.map(|suspension| suspended(None, suspension))),
         );
+        let outcome = step.outcome;
+        line.insert("outcome".into(), json!(outcome.map(PlannedOutcome::as_str)));
+        if let Some(PlannedOutcome::Failed { retried }) = outcome {
+            line.insert("retried".into(), retried.into());
+        }
         match &step.continuation {
             Continuation::Restart => line.insert("continuation".into(), "restart".into()),
             Continuation::Journal => line.insert("continuation".into(), "journal".into()),

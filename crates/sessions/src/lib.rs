@@ -41,6 +41,7 @@ pub mod spec_edit;
 pub mod start;
 pub mod stored;
 pub mod trash;
+pub mod unknown;
 pub mod work;
 
 pub use listing::{

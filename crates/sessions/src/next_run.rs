@@ -7,30 +7,32 @@
 
 mod chosen_spec;
 mod error;
+mod resolution;
 
 use std::path::Path;
 
 use segno_core::journal::{Event, InFlight, OnChange, OnDrift, RunOptions, RunPurpose};
 use segno_core::resume::Strategy;
 use segno_core::snapshot::WorkspaceStatus;
-use segno_core::state::{AttemptStatus, OpenStep, State};
-use segno_core::step;
+use segno_core::state::{OpenStep, State};
 use segno_core::store::Summary;
 use segno_engine::history::{self, recorded_spec};
 use segno_engine::resume::drift;
 use segno_engine::resume::{Overrides, Replacement};
 use segno_engine::run::RunStart;
 use segno_engine::steps::{self, Agents};
-use segno_engine::{AgentDriver, Env, Observer, patterns, workspace};
+use segno_engine::{AgentDriver, Env, Observer, workspace};
 use segno_spec as spec;
 use segno_spec::{Agent, Provider, Workflow};
 
 use crate::last_run::LastRun;
 use crate::spec_edit::Consent;
+use crate::unknown::Decision;
 use chosen_spec::{ChosenSpec, choose_spec, start_reading_spec};
 
 pub(crate) use chosen_spec::preview_spec;
 pub use error::{Error, NoSuchAgent, SessionEnded};
+pub(crate) use resolution::{events_between_runs, left_to_user};
 pub use segno_core::journal::OnLimit;
 
 /// What the user asks for.
@@ -43,6 +45,10 @@ pub struct Options {
     pub consent: Consent,
     /// What to do about steps with unknown outcome; by default the spec decides.
     pub in_flight: Option<InFlight>,
+    /// What the user says about some of them.
+    pub decisions: Vec<Decision>,
+    /// The user, for the journal.
+    pub by: String,
     /// What to do if others changed the workspace.
     pub on_drift: OnDrift,
     /// Who continues the unfinished steps instead of the agent that started them: an agent of the
@@ -68,6 +74,8 @@ impl From<RunOptions> for Options {
                 Consent::None
             },
             in_flight: options.in_flight,
+            decisions: Vec::new(),
+            by: String::new(),
             on_drift: options.on_drift.unwrap_or_default(),
             agent: options.agent,
             strategy: options.strategy,
@@ -140,33 +148,15 @@ pub(crate) async fn prepare(
             options.on_change.unwrap_or_default(),
         ),
     };
-    let policy = options.in_flight.unwrap_or(spec.workflow.in_flight);
-    let unknown: Vec<step::Path> = state
-        .open_steps
-        .iter()
-        .filter(|(_, open)| {
-            matches!(
-                open.status,
-                AttemptStatus::InFlight | AttemptStatus::Unknown
-            )
-        })
-        .filter(|(path, _)| !patterns::is_git_step(&spec.workflow.pattern, path))
-        .map(|(path, _)| path.clone())
-        .collect();
-    if policy == InFlight::Stop && !unknown.is_empty() {
-        return Err(Error::UnknownOutcome {
-            name: summary.name.clone(),
-            steps: unknown,
-        });
-    }
     let created = state
         .created
         .as_ref()
         .expect("an opened session has a creation event");
-    check_workspace_exists(summary, &spec.workflow, &created.workspace)?;
     let spec_path = Path::new(&created.spec_path);
     let notice = |message: &str| observer.notice(message);
     let (env, secrets) = env.for_workflow(&spec.workflow, spec_path, &notice);
+    let resolution = resolution::resolve(&env, summary, &spec.workflow, &state, &options).await?;
+    check_workspace_exists(summary, &spec.workflow, &created.workspace)?;
     let workspace = Path::new(&created.workspace);
     let preparing = Agents::prepare(
         &env,
@@ -194,6 +184,7 @@ pub(crate) async fn prepare(
         take_over: options.take_over,
         message: options.message,
         skip_earlier_wait: options.on_limit == Some(OnLimit::RetryNow),
+        resolved: resolution.resolved,
     };
     let rate_limits = &mut spec.workflow.rate_limits;
     rate_limits.on_limit = match options.on_limit {
@@ -209,6 +200,7 @@ pub(crate) async fn prepare(
     }
     let mut opening: Vec<Event> = vec![env.run_started(RunPurpose::Work)];
     opening.extend(steps::unknown_step_events(&state));
+    opening.extend(resolution.events.into_iter().map(Event::from));
     opening.extend(status);
     if let Some(edited) = spec.edited {
         opening.extend(edited.events(&env, spec.policy).await?);

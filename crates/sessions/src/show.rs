@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
 use segno_core::id::Name;
-use segno_core::journal::{Ending, Event, Failure, Seq};
+use segno_core::journal::{Ending, Event, Failure, Seq, StepOutcome};
 use segno_core::session::{Kind, PatternKind, Status};
 use segno_core::state::{FinishedSteps, State};
 use segno_core::step::Path;
@@ -16,6 +16,7 @@ use segno_engine::{Env, history, journal};
 use crate::ListedSession;
 use crate::conversations::{self, Conversation};
 use crate::reported::Reported;
+use crate::unknown;
 
 /// A session with all its steps and conversations.
 #[derive(Debug, Clone)]
@@ -50,6 +51,8 @@ pub struct StepDetails {
     pub elapsed: Option<Duration>,
     /// The position of its newest event.
     pub seq: Seq,
+    /// What a user said about an unknown outcome, and who, until a run takes it.
+    pub said: Option<(StepOutcome, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +106,14 @@ pub async fn output(env: &Env, summary: &Summary) -> Result<String, OutputError>
     Ok(text.map_err(history::Error::from)?)
 }
 
+impl SessionDetails {
+    /// The commands that say what became of a step with an unknown outcome; `None` if it has none.
+    pub fn commands_for(&self, step: &StepDetails) -> Option<[String; 3]> {
+        let mut unresolved = unknown::unresolved(&self.listed, &self.state).into_iter();
+        Some(unresolved.find(|it| it.path == step.path)?.commands)
+    }
+}
+
 /// Reads a session, and verifies every event.
 pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history::Error> {
     let mut state = State::empty(summary.id);
@@ -128,6 +139,7 @@ pub async fn show(env: &Env, summary: Summary) -> Result<SessionDetails, history
                     report: None,
                     elapsed: None,
                     seq: entry.seq,
+                    said: None,
                 });
                 steps.len() - 1
             });
@@ -174,6 +186,7 @@ async fn pattern(env: &Env, listed: &ListedSession, state: &State) -> Option<Pat
 }
 
 fn apply_event(step: &mut StepDetails, event: &Event) {
+    step.said = None;
     match event {
         Event::StepStarted(event) => {
             step.agent.clone_from(&event.agent);
@@ -199,6 +212,10 @@ fn apply_event(step: &mut StepDetails, event: &Event) {
             step.status = StepStatus::Finished;
         }
         Event::StepUnknown(_) => step.status = StepStatus::Unknown,
+        Event::StepResolved(event) => {
+            step.status = StepStatus::Unknown;
+            step.said = Some((event.outcome, event.by.clone()));
+        }
         Event::StepDiscarded(_) => step.status = StepStatus::Discarded,
         Event::StepPaused(_) => step.status = StepStatus::Paused,
         Event::ModelReplied(event) => {

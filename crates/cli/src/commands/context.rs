@@ -45,10 +45,10 @@ pub(crate) struct Args {
 impl Args {
     /// Where the command can work, and its name.
     pub(crate) fn reach(&self) -> (Reach, &'static str) {
-        match self.edit {
-            true => (Reach::Home, "context --edit"),
-            // The state of the folder is part of it.
-            false => (Reach::Anywhere, "context"),
+        if self.edit {
+            (Reach::Home, "context --edit")
+        } else {
+            (Reach::Anywhere, "context")
         }
     }
 }

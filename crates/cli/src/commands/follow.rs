@@ -11,6 +11,7 @@ use segno_core::state::State;
 use segno_core::store::Summary;
 use segno_engine::{Env, Observer, Outcome, Saved, history, journal, lease};
 use segno_sessions::control::Control;
+use segno_sessions::unknown::Decision;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::logs;
@@ -27,11 +28,11 @@ pub(crate) async fn run(
     env: &Env,
     control: &dyn Control,
     summary: &Summary,
-    options: RunOptions,
+    (options, decisions): (RunOptions, &[Decision]),
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let after = env.store.summary(summary.id).await?.head;
-    let requested = control.request_run(summary, options).await?;
+    let requested = control.request_run(summary, options, decisions).await?;
     until_stopped(env, &requested, after, json).await
 }
 

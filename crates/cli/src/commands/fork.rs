@@ -81,8 +81,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         return Ok(ExitCode::SUCCESS);
     }
     if context.remote.is_some() {
-        let options = RunOptions::default();
-        return follow::run(&env, &*control, &copy, options, args.json).await;
+        let wanted = (RunOptions::default(), &[][..]);
+        return follow::run(&env, &*control, &copy, wanted, args.json).await;
     }
     env.human = human::at_terminal(args.json);
     let stop_token = watch_signals();

@@ -13,10 +13,10 @@ use crate::remote::{self, Credential, Credentials};
 /// Store a token for a server, so that commands can work with its sessions.
 ///
 /// The token is read from stdin. Then `segno --server URL COMMAND` works with the sessions of that
-/// server; SEGNO_SERVER and `server.url` in config.toml choose it for all commands.
+/// server; `SEGNO_SERVER` and `server.url` in config.toml choose it for all commands.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address of the server: http://HOST:PORT, https://HOST:PORT or unix:/PATH
+    /// Address of the server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`
     url: String,
     /// Trust only the certificate with this SHA-256, as `segno serve` prints it
     #[arg(long, value_name = "SHA-256")]

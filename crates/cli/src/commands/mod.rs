@@ -34,6 +34,7 @@ mod show;
 mod state;
 mod status;
 mod token;
+mod unknown_outcome;
 mod validate;
 mod work;
 mod worker;
@@ -194,7 +195,7 @@ impl Cli {
             Command::Logs(args) => logs::run(&args, context).await,
             Command::Answer(args) => Box::pin(answer::run(args, context)).await,
             Command::Note(command) => command.run(context).await,
-            Command::State(command) => command.run(context).await,
+            Command::State(command) => Box::pin(command.run(context)).await,
             Command::Context(args) => context::run(&args, context).await,
             Command::Pause(args) => pause::run(args, context).await,
             Command::Cancel(args) => cancel::run(&args, context).await,
@@ -227,10 +228,13 @@ impl Command {
     fn reach(&self) -> (Reach, &'static str) {
         use Reach::{Anywhere, Home, Machine};
         match self {
-            Command::Run(args) => match args.is_stored() {
-                true => (Anywhere, "run"),
-                false => (Machine, "run --no-save-session"),
-            },
+            Command::Run(args) => {
+                if args.is_stored() {
+                    (Anywhere, "run")
+                } else {
+                    (Machine, "run --no-save-session")
+                }
+            }
             Command::Work(_) => (Home, "work"),
             Command::Chat(_) => (Home, "chat"),
             Command::Demo(_) => (Machine, "demo"),

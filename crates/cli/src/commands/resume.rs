@@ -61,9 +61,10 @@ pub(crate) struct Args {
 impl Args {
     /// Where the command can work, and its name.
     pub(crate) fn reach(&self) -> (Reach, &'static str) {
-        match self.dry_run {
-            true => (Reach::Home, "resume --dry-run"),
-            false => (Reach::Anywhere, "resume"),
+        if self.dry_run {
+            (Reach::Home, "resume --dry-run")
+        } else {
+            (Reach::Anywhere, "resume")
         }
     }
 }
@@ -188,12 +189,12 @@ impl From<PermissionsArg> for Permissions {
 
 impl Overrides {
     /// Combines these overrides with the policy into resume options.
-    fn options(self, policy: Policy) -> Options {
-        self.run_options(policy).into()
+    fn options(self, policy: &Policy, env: &Env) -> Result<Options, Failure> {
+        policy.with_decisions(env, self.run_options(policy))
     }
 
     /// The same as they are journaled for a worker.
-    fn run_options(self, policy: Policy) -> RunOptions {
+    fn run_options(self, policy: &Policy) -> RunOptions {
         RunOptions {
             agent: self.agent,
             message: self.message,
@@ -221,6 +222,12 @@ impl Overrides {
 
 pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, Failure> {
     args.session = args.session.or(args.workflow_id.take());
+    if args.from.is_wanted() && args.policy.unknown.is_decision() {
+        let hint = "resume the session itself, or say it about the fork afterwards".to_owned();
+        let reason =
+            "`--in-flight done` and `failed` are about the session, not about a fork of it";
+        return Err(Failure::usage(reason, Some(hint)));
+    }
     if args.dry_run {
         return Box::pin(print_plan(args, context)).await;
     }
@@ -244,15 +251,16 @@ pub(crate) async fn run(mut args: Args, context: &Context) -> Result<ExitCode, F
     let request = args.from.request(&env).await?;
     let control = context.control(&env, user());
     let fork = fork_command::fork_session(&env, &*control, &summary, request, args.json).await?;
-    let options = args.overrides.options(args.policy);
-    resume_session(&env, &config, fork, options, args.json).await
+    let options = args.overrides.options(&args.policy, &env)?;
+    Box::pin(resume_session(&env, &config, fork, options, args.json)).await
 }
 
 /// Asks a worker to resume a session, or a fork of it.
 async fn hand_over(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     refuse_permissions(context, &args.policy)?;
     let (env, _) = context.env(Persistence::Home)?;
-    let options = args.overrides.run_options(args.policy);
+    let options = args.overrides.run_options(&args.policy);
+    let decisions = args.policy.unknown.decisions(&env)?;
     let mut summary = args.from.session(&env, args.session).await?;
     if args.from.is_wanted() {
         let request = args.from.request(&env).await?;
@@ -260,12 +268,13 @@ async fn hand_over(args: Args, context: &Context) -> Result<ExitCode, Failure> {
         summary = fork_command::fork_session(&env, &*control, &summary, request, args.json).await?;
     }
     let (detach, json) = (args.detach, args.json);
-    request_run(&env, context, &summary, options, detach, json).await
+    let wanted = (options, &*decisions);
+    request_run(&env, context, &summary, wanted, detach, json).await
 }
 
 async fn print_plan(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let (env, _) = context.env(Persistence::Home)?;
-    let options = args.overrides.options(args.policy);
+    let options = args.overrides.options(&args.policy, &env)?;
     if args.from.is_wanted() {
         let summary = args.from.session(&env, args.session).await?;
         let request = args.from.request(&env).await?;
@@ -304,7 +313,7 @@ async fn find_and_resume(
         lease::end_owner(&env, &summary).await?;
     }
     let summary = agents::catch_up(&env, summary).await;
-    let options = overrides.options(policy);
+    let options = overrides.options(&policy, &env)?;
     if !json
         && let Some(chatted) = chat::continue_at_prompt(&env, &config, &summary, &options).await
     {

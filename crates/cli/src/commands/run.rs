@@ -12,18 +12,20 @@ use segno_agents::program::Permissions;
 use segno_core::checkpoint::Trigger;
 use segno_core::error::Diagnose;
 use segno_core::id::Name;
-use segno_core::journal::{Head, InFlight, OnChange, RunOptions, StopMode};
+use segno_core::journal::{Head, OnChange, RunOptions, StopMode};
 use segno_core::session::Status;
 use segno_core::store::Summary;
 use segno_engine::{Env, Observer, Outcome, Stop, StopToken};
 use segno_sessions as sessions;
 use segno_sessions::resume::{self, Options};
 use segno_sessions::start::{self, Request};
+use segno_sessions::unknown::Decision;
 use segno_supervisor::notices::{Notices, Origin};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::resume::PermissionsArg;
 use super::sessions::cleanup;
+use super::unknown_outcome::UnknownOutcome;
 use super::{follow, worker};
 use crate::config::Config;
 use crate::context::{Context, Persistence, notices, workspace};
@@ -79,7 +81,7 @@ pub(crate) struct Args {
 }
 
 /// Options for what may have changed since the session last ran, and the permissions of CLI agents.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Policy {
     /// What to do about finished steps that the edited spec changes [default: warn, but refuse if it
     /// has other steps in their places]
@@ -88,9 +90,8 @@ pub(crate) struct Policy {
     /// Let the edited spec use programs, MCP servers and tools that the recorded one does not
     #[arg(long)]
     yes: bool,
-    /// What to do about a step that was running when its run crashed [default: as in the spec]
-    #[arg(long, value_enum, value_name = "POLICY")]
-    in_flight: Option<InFlightArg>,
+    #[command(flatten)]
+    pub(crate) unknown: UnknownOutcome,
     /// Permissions of CLI agents [default: as in config.toml, else edit]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) permissions: Option<PermissionsArg>,
@@ -108,14 +109,6 @@ enum OnChangeArg {
     Pinned,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum InFlightArg {
-    /// Run it again
-    Repeat,
-    /// Stop and let a human decide
-    Stop,
-}
-
 impl Args {
     /// Whether the session is stored.
     pub(crate) fn is_stored(&self) -> bool {
@@ -124,16 +117,29 @@ impl Args {
 }
 
 impl Policy {
-    fn is_given(self) -> bool {
-        self.on_change.is_some() || self.in_flight.is_some() || self.yes
+    fn is_given(&self) -> bool {
+        self.on_change.is_some() || self.unknown.is_given() || self.yes
     }
 
-    pub(crate) fn options(self) -> Options {
-        self.run_options().into()
+    pub(crate) fn options(&self, env: &Env) -> Result<Options, Failure> {
+        self.with_decisions(env, self.run_options())
     }
 
-    /// The same as they are journaled for a worker.
-    pub(crate) fn run_options(self) -> RunOptions {
+    /// Options with what the user says about unknown outcomes.
+    pub(crate) fn with_decisions(
+        &self,
+        env: &Env,
+        options: RunOptions,
+    ) -> Result<Options, Failure> {
+        Ok(Options {
+            decisions: self.unknown.decisions(env)?,
+            by: user(),
+            ..options.into()
+        })
+    }
+
+    /// The options as they are journaled for a worker.
+    pub(crate) fn run_options(&self) -> RunOptions {
         RunOptions {
             on_change: self.on_change.map(|policy| match policy {
                 OnChangeArg::Warn => OnChange::Warn,
@@ -142,10 +148,7 @@ impl Policy {
                 OnChangeArg::Pinned => OnChange::Pinned,
             }),
             yes: self.yes,
-            in_flight: self.in_flight.map(|policy| match policy {
-                InFlightArg::Repeat => InFlight::Repeat,
-                InFlightArg::Stop => InFlight::Stop,
-            }),
+            in_flight: self.unknown.policy(),
             ..RunOptions::default()
         }
     }
@@ -203,18 +206,18 @@ async fn run_or_resume(
     let Some(spec) = args.spec.take() else {
         let reference = args.resume.unwrap_or_default();
         let summary = sessions::find(env, &reference).await?;
-        let options = args.policy.options();
+        let options = args.policy.options(env)?;
         return run_with_progress(env, notices, args.json, async |progress| {
             resume::resume(env, summary, options, progress, stop_token).await
         })
         .await;
     };
-    let policy = args.policy;
+    let policy = args.policy.clone();
     let (json, auto_resume) = (args.json, args.auto_resume);
     let request = request(args, spec)?;
     if auto_resume && let Some(summary) = resume::unfinished(env, &request).await? {
         stderr_line(&format!("resuming {} ({})", summary.name, summary.id));
-        let options = policy.options();
+        let options = policy.options(env)?;
         return run_with_progress(env, notices, json, async |progress| {
             resume::resume(env, summary, options, progress, stop_token).await
         })
@@ -255,7 +258,7 @@ fn request(args: Args, spec: PathBuf) -> Result<Request, Failure> {
 async fn hand_over(mut args: Args, env: &Env, context: &Context) -> Result<ExitCode, Failure> {
     refuse_permissions(context, &args.policy)?;
     let (json, detach) = (args.json, args.detach);
-    let (policy, auto_resume) = (args.policy, args.auto_resume);
+    let (policy, auto_resume) = (args.policy.clone(), args.auto_resume);
     let resumed = match (args.spec.take(), args.resume.take()) {
         (Some(spec), _) => {
             let request = request(args, spec)?;
@@ -279,7 +282,9 @@ async fn hand_over(mut args: Args, env: &Env, context: &Context) -> Result<ExitC
         }
         (None, reference) => sessions::find(env, &reference.unwrap_or_default()).await?,
     };
-    request_run(env, context, &resumed, policy.run_options(), detach, json).await
+    let decisions = policy.unknown.decisions(env)?;
+    let wanted = (policy.run_options(), &*decisions);
+    request_run(env, context, &resumed, wanted, detach, json).await
 }
 
 /// Asks a worker to run a session, and shows the run unless the user wants only that.
@@ -287,15 +292,16 @@ pub(crate) async fn request_run(
     env: &Env,
     context: &Context,
     summary: &Summary,
-    options: RunOptions,
+    wanted: (RunOptions, &[Decision]),
     detach: bool,
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let control = context.control(env, user());
     if !detach {
-        return follow::run(env, &*control, summary, options, json).await;
+        return follow::run(env, &*control, summary, wanted, json).await;
     }
-    let summary = control.request_run(summary, options).await?;
+    let (options, decisions) = wanted;
+    let summary = control.request_run(summary, options, decisions).await?;
     worker::print_pending(context, &summary, json).await?;
     Ok(ExitCode::SUCCESS)
 }
@@ -340,7 +346,7 @@ pub(crate) async fn run_with_progress<E: Diagnose + 'static>(
     let progress = Arc::new(Progress::new(json, Arc::clone(&env.clock)));
     let observer = notices.observe(Arc::clone(&progress) as _, Origin::User);
     let outcome = tokio::select! {
-        outcome = run(observer) => outcome,
+        outcome = Box::pin(run(observer)) => outcome,
         () = Arc::clone(&progress).animate_forever() => unreachable!("it never ends"),
     };
     progress.clear();

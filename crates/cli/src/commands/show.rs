@@ -7,7 +7,7 @@ use segno_core::state::Chat;
 use segno_sessions as sessions;
 use segno_sessions::conversations::Conversation;
 use segno_sessions::json as shapes;
-use segno_sessions::{StepDetails, StepStatus};
+use segno_sessions::{SessionDetails, StepDetails, StepStatus};
 
 use crate::context::{Context, Persistence};
 use crate::failure::Failure;
@@ -143,6 +143,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         stdout_line("");
         steps(&shown.steps, args.all);
     }
+    for step in &shown.steps {
+        print_resolution(&shown, step);
+    }
     if shown.listed.status.is_resumable() && shown.listed.status != Status::Running {
         let command = match state.chat {
             Some(_) => "chat --session",
@@ -154,6 +157,25 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what is known about an unknown outcome, and the commands that resolve it.
+fn print_resolution(shown: &SessionDetails, step: &StepDetails) {
+    let path = &step.path;
+    if let Some((outcome, by)) = &step.said {
+        let said = format!("\nstep {path} is {outcome}, says {by}; the next run takes that");
+        return stdout_line(&text::sanitize(&said));
+    }
+    let Some(commands) = shown.commands_for(step) else {
+        return;
+    };
+    let path = text::sanitize(path.as_str());
+    stdout_line(&format!(
+        "\nthe outcome of step {path} is unknown; say it with"
+    ));
+    for command in commands {
+        stdout_line(&format!("  {}", text::sanitize(&command)));
+    }
 }
 
 /// Describes the size of a chat in one line.

@@ -14,6 +14,7 @@ use segno_sessions as sessions;
 use segno_sessions::chat::Limits;
 use segno_sessions::checkpoint::{self, Overview};
 use segno_sessions::json as shapes;
+use segno_sessions::unknown::{Unresolved, unresolved};
 use segno_sessions::{ListedSession, work};
 use serde_json::{Value, json};
 
@@ -50,7 +51,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         None => sessions::list(&env, Filter::open()).await?,
     };
     let mut damaged: Vec<_> = unlisted.into_iter().map(history::Error::from).collect();
-    let (mut rows, mut waiting) = (Vec::new(), 0_u64);
+    let (mut rows, mut unknown, mut waiting) = (Vec::new(), Vec::new(), 0_u64);
     let now = env.clock.now();
     let is_open = |standing: Status| !standing.is_final() && !standing.is_archived();
     let shown = |listed: &&ListedSession| args.session.is_some() || is_open(listed.status);
@@ -85,6 +86,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
                     (path.to_string(), shapes::context_usage(context_usage))
                 })
                 .collect();
+            line["unknown_steps"] = unresolved(listed, &state)
+                .iter()
+                .map(|step| json!({"path": step.path, "resolve": step.commands}))
+                .collect();
             if let Some(plan) = &plan {
                 line["plan"] = shapes::work_plan(plan);
             }
@@ -94,6 +99,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
             json_line(&line);
             continue;
         }
+        unknown.extend(unresolved(listed, &state));
         let age = format_duration(now.since(listed.summary.updated_at));
         let at = if let Some((path, suspension)) = state.suspended(now) {
             format!("{path} {}", timestamp::suspended(&suspension))
@@ -179,6 +185,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitCode, Fail
         ) {
             stdout_line(&line);
         }
+    }
+    for Unresolved { path, commands } in &unknown {
+        let commands = commands.join("`, `");
+        let line = format!("the outcome of step {path} is unknown; say it with `{commands}`");
+        stdout_line(&text::sanitize(&line));
     }
     for line in plan.iter().flat_map(plans::lines) {
         stdout_line(&text::sanitize(&line));

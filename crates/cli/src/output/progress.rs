@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use segno_core::id::{CheckpointId, SessionId};
-use segno_core::journal::{Event, JournalEvent, LimitNeared, RunPurpose, StopMode, Suspension};
+use segno_core::journal::{
+    Event, JournalEvent, LimitNeared, RunPurpose, StepOutcome, StopMode, Suspension,
+};
 use segno_core::ports::Clock;
 use segno_core::resume::Strategy;
 use segno_core::state::{RefusedTool, State, Stopped};
@@ -292,6 +294,13 @@ pub(crate) fn describe(entry: &JournalEvent) -> String {
             "  ? {} was in flight and its outcome is unknown",
             event.path
         ),
+        Event::StepResolved(event) => {
+            let (path, by) = (&event.path, &event.by);
+            match event.outcome {
+                StepOutcome::Done => format!("  ! {path} took effect, says {by}"),
+                StepOutcome::Failed => format!("  ! {path} did not take effect, says {by}"),
+            }
+        }
         Event::StepDiscarded(event) => format!(
             "  ↺ {} runs again, because its question changed",
             event.path

@@ -3,10 +3,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use segno_core::error::join_shown;
+use segno_core::id::Name;
+use segno_core::step::Path as StepPath;
 use segno_core::store::Summary;
 use segno_engine::workspace;
 use segno_sessions::fork::ForkPlan;
-use segno_sessions::resume::plan::{CliAgentPlan, Continuation, Estimate, Plan, StepPlan};
+use segno_sessions::resume::plan::{
+    CliAgentPlan, Continuation, Estimate, Plan, PlannedOutcome, StepPlan,
+};
+use segno_sessions::unknown::commands;
 
 use super::text::{count, number, sanitize};
 use super::timestamp;
@@ -54,8 +60,26 @@ pub(crate) fn render(summary: &Summary, plan: &Plan) -> String {
     for step in &plan.steps {
         render_step(&mut out, step);
     }
+    render_unresolved(&mut out, &summary.name, &plan.unresolved);
     out.truncate(out.trim_end().len());
     out
+}
+
+/// Renders the steps because of which a resume would be refused.
+fn render_unresolved(out: &mut String, name: &Name, steps: &[StepPath]) {
+    if steps.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\na resume would be refused: the outcome of {} is unknown",
+        join_shown(steps.iter().map(|step| format!("step {step}")))
+    );
+    for step in steps {
+        for command in commands(name, step, steps.len() == 1) {
+            let _ = writeln!(out, "  {command}");
+        }
+    }
 }
 
 /// Renders what a fork would contain, and how it would be resumed.
@@ -129,6 +153,21 @@ fn render_step(out: &mut String, step: &StepPlan) {
         step.path,
         sanitize(&step.agent)
     );
+    match step.outcome {
+        None => {}
+        Some(PlannedOutcome::Unknown) => out.push_str("its outcome is unknown; "),
+        Some(PlannedOutcome::Done) => {
+            out.push_str("counts as finished, with the result that a user gave\n");
+            return;
+        }
+        Some(PlannedOutcome::Failed { retried: false }) => {
+            out.push_str("counts as failed; the step has no retries, so it fails\n");
+            return;
+        }
+        Some(PlannedOutcome::Failed { retried: true }) => {
+            out.push_str("the attempt counts as failed and is retried; ");
+        }
+    }
     match &step.continuation {
         Continuation::Restart => out.push_str("runs again from the start\n"),
         Continuation::Journal => out

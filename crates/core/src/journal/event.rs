@@ -64,6 +64,8 @@ pub enum InFlight {
     Repeat,
     /// A user decides.
     Stop,
+    /// The user at the terminal is asked; without one, the same as [`InFlight::Stop`].
+    Ask,
 }
 
 /// The resource that a workflow limit restricts.
@@ -222,6 +224,16 @@ pub struct Failure {
     pub kind: String,
     /// What happened, for users.
     pub message: String,
+}
+
+words! {
+    /// What a user says that became of an attempt whose outcome was unknown.
+    StepOutcome {
+        /// It took effect; its result is known.
+        Done = "done",
+        /// It did not take effect, or failed.
+        Failed = "failed",
+    }
 }
 
 words! {
@@ -423,6 +435,17 @@ events! {
         path: Path,
         revision: u32,
         attempt: u32,
+    }
+    /// A user said what became of an attempt whose outcome was unknown. The next run takes this as the
+    /// end of that attempt. Written at the start of a run or between runs.
+    StepResolved = "step_resolved" {
+        path: Path,
+        revision: u32,
+        attempt: u32,
+        outcome: StepOutcome,
+        /// The result; or, if it failed, what went wrong.
+        text: Text,
+        by: String,
     }
     /// A step's result, its unfinished work, or the question that it asks a user no longer counts,
     /// because what the step asks was changed.
@@ -745,6 +768,7 @@ impl Event {
             | Event::StepFinished(StepFinished { path, revision, .. })
             | Event::StepFailed(StepFailed { path, revision, .. })
             | Event::StepUnknown(StepUnknown { path, revision, .. })
+            | Event::StepResolved(StepResolved { path, revision, .. })
             | Event::ModelReplied(ModelReplied { path, revision, .. })
             | Event::ConversationCompacted(ConversationCompacted { path, revision, .. })
             | Event::ToolStarted(ToolStarted { path, revision, .. })
@@ -769,6 +793,7 @@ impl Event {
             Event::SpecChanged(event) => Some(&event.spec),
             Event::StepStarted(event) => Some(&event.input),
             Event::StepFinished(event) => Some(&event.output),
+            Event::StepResolved(event) => Some(&event.text),
             Event::ModelReplied(event) => Some(&event.parts),
             Event::ConversationCompacted(event) => Some(&event.summary),
             Event::ToolFinished(event) => Some(&event.output),
@@ -821,6 +846,7 @@ mod tests {
         let failure = json!({"kind": "server", "message": "no"});
         let started = json!({"agent": "a", "input": "long", "input_digest": DIGEST});
         let finished = json!({"output": "long", "usage": {}, "elapsed_ms": 5});
+        let resolved = json!({"outcome": "done", "text": "long", "by": "me"});
         let replied = json!({"turn": 1, "parts": "long", "usage": {}});
         let shortened = json!({"turn": 1, "messages": 2, "summary": "long", "usage": {}});
         let opened = json!({"program": "codex", "native": "n", "folder": "/a"});
@@ -835,6 +861,7 @@ mod tests {
                 false,
             ),
             ("step_unknown", attempt(json!({})), 3, false),
+            ("step_resolved", attempt(resolved), 3, true),
             ("step_discarded", json!({"revision": 3}), 3, false),
             ("step_paused", attempt(json!({})), 3, false),
             ("model_replied", attempt(replied), 3, true),

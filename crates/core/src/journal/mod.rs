@@ -15,9 +15,9 @@ pub use event::{
     Limit, LimitNeared, ModelReplied, NoteWithdrawn, NotesWritten, OnChange, OnDrift, OnLimit,
     QuestionAnswered, QuestionAsked, ResumeContextEdited, RunEnded, RunLost, RunOptions,
     RunPurpose, RunRequested, RunStarted, RunWithdrawn, SessionCreated, SessionForked,
-    SessionMoved, SpecChanged, StepDiscarded, StepFailed, StepFinished, StepPaused, StepStarted,
-    StepUnknown, StopMode, StopRequested, Suspension, Text, ToolFinished, ToolRefused, ToolStarted,
-    TranscriptImported, WorkspaceStatusRecorded,
+    SessionMoved, SpecChanged, StepDiscarded, StepFailed, StepFinished, StepOutcome, StepPaused,
+    StepResolved, StepStarted, StepUnknown, StopMode, StopRequested, Suspension, Text,
+    ToolFinished, ToolRefused, ToolStarted, TranscriptImported, WorkspaceStatusRecorded,
 };
 
 use crate::digest::Digest;

@@ -434,6 +434,15 @@ impl State {
                 event.path
             )));
         }
+        if let Event::StepResolved(event) = &entry.event {
+            let newest = (event.revision, event.attempt);
+            let open = self.open_steps.get(&event.path);
+            let open = open.filter(|open| (open.revision, open.attempt) == newest);
+            if !open.is_some_and(OpenStep::can_be_resolved) {
+                let reason = format!("the outcome of {} is not unknown", event.path);
+                return Err(illegal(reason));
+            }
+        }
         if let Event::ExchangeEnded(_) | Event::ChatCleared(_) = &entry.event
             && self.chat.is_none()
         {
@@ -669,6 +678,11 @@ impl State {
             }
             Event::StepUnknown(event) => {
                 self.set_standing(&event.path, AttemptStatus::Unknown, entry.at);
+            }
+            Event::StepResolved(event) => {
+                self.set_run_between_runs(entry.run);
+                let resolved = AttemptStatus::Resolved(entry.seq);
+                self.set_standing(&event.path, resolved, entry.at);
             }
             Event::StepDiscarded(event) => {
                 // A question that nobody answered is asked again, or not at all.
@@ -907,5 +921,6 @@ fn is_allowed_between_runs(event: &Event) -> bool {
             | Event::RunLost(_)
             | Event::RunRequested(_)
             | Event::RunWithdrawn(_)
+            | Event::StepResolved(_)
     )
 }

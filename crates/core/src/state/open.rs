@@ -145,6 +145,19 @@ impl OpenStep {
         }
     }
 
+    /// Whether nobody knows whether the newest attempt took effect, given that no run is active.
+    pub fn is_unknown(&self) -> bool {
+        matches!(
+            self.status,
+            AttemptStatus::InFlight | AttemptStatus::Unknown
+        )
+    }
+
+    /// Whether a user said what became of the newest attempt, or may say it.
+    pub fn can_be_resolved(&self) -> bool {
+        self.is_unknown() || matches!(self.status, AttemptStatus::Resolved(_))
+    }
+
     /// The limit that blocks the step at `now`.
     pub fn suspended(&self, now: Timestamp) -> Option<Suspension> {
         let waits = matches!(self.status, AttemptStatus::Failed(_));
@@ -202,6 +215,8 @@ pub enum AttemptStatus {
     InFlight,
     /// Sent by a run that was lost.
     Unknown,
+    /// The outcome was unknown, and this event says what a user said about it.
+    Resolved(Seq),
     Failed(Failure),
     /// Stopped between two turns.
     Paused,

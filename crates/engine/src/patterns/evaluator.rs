@@ -185,6 +185,11 @@ fn revision_input(draft: &str, evaluation: &Evaluation) -> String {
     text
 }
 
+/// Why a text is not an evaluation.
+pub(super) fn check(text: &str) -> Result<(), String> {
+    parse_evaluation(text).map(drop)
+}
+
 fn parse_evaluation(text: &str) -> Result<Evaluation, String> {
     let found = find_json(text, |value| value.get("score").is_some());
     let found = found.ok_or("it has no {\"score\": …}")?;

@@ -10,6 +10,7 @@ mod parallel;
 mod plan;
 mod routing;
 mod sequence;
+mod shape;
 mod structured_output;
 mod tasks;
 
@@ -24,6 +25,7 @@ pub use plan::{
     Decision, MAX_DRAFTS, draft_path, is_git_step, parse_commit, parse_decision, parse_review,
     task_path,
 };
+pub use shape::check_result;
 
 /// How a pattern ended.
 pub struct Ending {

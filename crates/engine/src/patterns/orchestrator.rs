@@ -144,6 +144,11 @@ async fn decompose(
     Ok(tasks)
 }
 
+/// Why a text is not a list of tasks.
+pub(super) fn check(config: &Orchestrator, text: &str) -> Result<(), String> {
+    parse_tasks(text, config.min_workers as usize).map(drop)
+}
+
 fn parse_tasks(text: &str, least: usize) -> Result<Vec<Value>, String> {
     let is_task = |value: &Value| value.is_string() || value.is_object();
     let wanted = |value: &Value| match value {

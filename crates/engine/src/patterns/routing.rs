@@ -109,6 +109,14 @@ fn router_values(
     [("router", router)]
 }
 
+/// Why a text does not name one of the routes.
+pub(super) fn check(config: &Routing, text: &str) -> Result<(), String> {
+    let name = parse_route(text)?;
+    let is_route = config.routes.iter().any(|route| route.name == name);
+    let unknown = || format!("there is no route `{name}`");
+    is_route.then_some(()).ok_or_else(unknown)
+}
+
 fn parse_route(text: &str) -> Result<String, String> {
     let named = |value: &Value| value["route"].is_string();
     let found = find_json(text, named).ok_or("it has no {\"route\": \"<name>\"}")?;

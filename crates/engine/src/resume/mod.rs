@@ -20,10 +20,13 @@ pub mod evidence;
 pub(crate) mod missing;
 pub(crate) mod strategy;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use segno_core::cli_agent::CliAgent;
+use segno_core::journal::StepResolved;
 use segno_core::resume::Strategy;
+use segno_core::step::Path;
 
 /// How to resume unfinished steps where the user wants something other than the default.
 #[derive(Clone, Default)]
@@ -39,6 +42,8 @@ pub struct Overrides {
     pub message: Option<String>,
     /// Whether to ignore the rest of an earlier run's wait for a rate limit.
     pub skip_earlier_wait: bool,
+    /// What users said about attempts whose outcome was unknown.
+    pub resolved: HashMap<Path, StepResolved>,
 }
 
 /// Who continues a step instead of the agent that had it.

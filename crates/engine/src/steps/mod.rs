@@ -7,7 +7,7 @@
 //!
 //! The submodules execute one step: `step` runs the attempts, `run_model_loop` talks to API
 //! models, `run_cli_agent` to CLI agents, `human` to people, and `git_step` runs git
-//! operations. `rate_limit` decides about retries and waits, `given_context` which steps get the
+//! operations. `resolved` ends attempts as a user said. `rate_limit` decides about retries and waits, `given_context` which steps get the
 //! resume context, `model_context` what happens when a model's context is full, and
 //! `workspace_record` when the git status is recorded. Writing the journal is left to
 //! [`crate::journal`], the lease to [`crate::lease`].
@@ -27,6 +27,7 @@ pub(crate) mod json_answer;
 mod model_context;
 pub(crate) mod notes_file;
 mod rate_limit;
+mod resolved;
 mod run_cli_agent;
 mod run_model_loop;
 mod runner_parts;
@@ -565,7 +566,7 @@ impl Runner {
 }
 
 /// Whether the answer contains JSON that matches the schema.
-fn fits_schema(schema: &Schema, text: &str) -> Result<(), String> {
+pub(crate) fn fits_schema(schema: &Schema, text: &str) -> Result<(), String> {
     if find_json(text, |value| schema.check(value).is_ok()).is_some() {
         return Ok(());
     }

@@ -132,6 +132,16 @@ enum Attempt {
     Broken(Error),
 }
 
+/// An attempt that failed.
+struct FailedAttempt {
+    revision: u32,
+    attempt: u32,
+    /// How many attempts there were in this run, with this one.
+    of_run: u32,
+    error: agent::Error,
+    usage: Usage,
+}
+
 impl Runner {
     /// Returns the recorded answer if the step finished with the same input, otherwise runs it.
     pub(super) async fn step(&self, mut step: Step<'_>) -> Result<Source, Error> {
@@ -149,6 +159,9 @@ impl Runner {
             revision = done.revision + 1;
         }
         self.check_may_start().await?;
+        if let Some(result) = self.finish_resolved(&step, revision).await? {
+            return Ok(result);
+        }
         let open = self.earlier.unfinished.get(&step.path);
         let open = open.filter(|open| open.revision >= revision && open.attempt > 0);
         step.context = self.context_for(&step, open).await?;
@@ -168,6 +181,17 @@ impl Runner {
         let input_digest = step.input_digest();
         let (mut conversation, recent) = (None, RecentConversation::default());
         let (mut attempt, mut failed) = (previous_attempts, 0);
+        if let Some(error) = self.reported_failure(&step.path, revision).await? {
+            let failure = FailedAttempt {
+                revision,
+                attempt,
+                of_run: 1,
+                error,
+                usage: Usage::default(),
+            };
+            self.after_failed_attempt(step, &mut failed, failure)
+                .await?;
+        }
         let mut new_context = step.context.to_journal();
         loop {
             attempt += 1;
@@ -245,42 +269,60 @@ impl Runner {
                 Attempt::Failed(error, usage) => {
                     // A step that waits occupies no agent slot.
                     drop(slot);
-                    self.limits.budget.spend(step.executed_by, usage);
-                    failed += u32::from(!matches!(error.kind, ErrorKind::RateLimited(Some(_))));
-                    let now = self.env.clock.now();
-                    let next = self.after_failure(step, failed, &error, now).await?;
-                    self.journal
-                        .enqueue(StepFailed {
-                            path: step.path.clone(),
-                            revision,
-                            attempt,
-                            error: self.failure(&error),
-                            usage,
-                            retry_in_ms: next.wait_ms(now),
-                            suspended: next.suspension().cloned(),
-                        })
-                        .await;
-                    match next {
-                        Next::Retry(wait) => self.sleep_until(now.after(wait)).await?,
-                        Next::WaitForLimit(suspension) => {
-                            // P6: the end of the wait is durable before the wait starts.
-                            self.journal.flush().await?;
-                            self.sleep_until(suspension.until).await?;
-                        }
-                        Next::Suspend(suspension, why) => {
-                            return Err(self.suspended_error(step, suspension, why));
-                        }
-                        Next::OverBudget(_, error) => return Err(error),
-                        Next::GiveUp => {
-                            return Err(self.exhausted_error(
-                                step,
-                                attempt - previous_attempts,
-                                &error,
-                            ));
-                        }
-                    }
+                    let failure = FailedAttempt {
+                        revision,
+                        attempt,
+                        of_run: attempt - previous_attempts,
+                        error,
+                        usage,
+                    };
+                    self.after_failed_attempt(step, &mut failed, failure)
+                        .await?;
                 }
             }
+        }
+    }
+
+    /// Journals a failed attempt, and returns when the next one may start. `failed` counts the
+    /// attempts of this run that failed for another reason than a rate limit.
+    async fn after_failed_attempt(
+        &self,
+        step: &Step<'_>,
+        failed: &mut u32,
+        failure: FailedAttempt,
+    ) -> Result<(), Error> {
+        let FailedAttempt {
+            revision,
+            attempt,
+            of_run,
+            error,
+            usage,
+        } = failure;
+        self.limits.budget.spend(step.executed_by, usage);
+        *failed += u32::from(!matches!(error.kind, ErrorKind::RateLimited(Some(_))));
+        let now = self.env.clock.now();
+        let next = self.after_failure(step, *failed, &error, now).await?;
+        self.journal
+            .enqueue(StepFailed {
+                path: step.path.clone(),
+                revision,
+                attempt,
+                error: self.failure(&error),
+                usage,
+                retry_in_ms: next.wait_ms(now),
+                suspended: next.suspension().cloned(),
+            })
+            .await;
+        match next {
+            Next::Retry(wait) => self.sleep_until(now.after(wait)).await,
+            Next::WaitForLimit(suspension) => {
+                // P6: the end of the wait is durable before the wait starts.
+                self.journal.flush().await?;
+                self.sleep_until(suspension.until).await
+            }
+            Next::Suspend(suspension, why) => Err(self.suspended_error(step, suspension, why)),
+            Next::OverBudget(_, error) => Err(error),
+            Next::GiveUp => Err(self.exhausted_error(step, of_run, &error)),
         }
     }
 
@@ -381,7 +423,7 @@ impl Runner {
     }
 
     /// Journals the answer of a step.
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         step: &Step<'_>,
         revision: u32,

@@ -68,6 +68,7 @@ fn author(event: &Event) -> Option<&str> {
         Event::NotesWritten(event) => Some(&event.by),
         Event::NoteWithdrawn(event) => Some(&event.by),
         Event::AgentStateChanged(event) => Some(&event.by),
+        Event::StepResolved(event) => Some(&event.by),
         Event::RunRequested(event) => Some(&event.by),
         Event::RunWithdrawn(event) => Some(&event.by),
         _ => None,

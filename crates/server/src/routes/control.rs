@@ -245,7 +245,7 @@ pub(super) const NOTE: Doc = Doc::new("Write notes for the next run", "Noted").b
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Notes {
+pub(super) struct NoteChange {
     notes: Vec<Note>,
     /// The step that the notes are about.
     step: Option<String>,
@@ -262,7 +262,7 @@ struct Withdraw {
     reason: Option<String>,
 }
 
-impl Notes {
+impl NoteChange {
     /// What is asked for, which is one thing.
     fn change(self) -> Result<Change, Refusal> {
         let reason = match (self.notes.len(), self.corrects, self.withdraw) {
@@ -294,7 +294,7 @@ pub(super) async fn note(
     State(server): State<Server>,
     Extension(caller): Extension<Caller>,
     Session(summary): Session,
-    JsonBody(given): JsonBody<Notes>,
+    JsonBody(given): JsonBody<NoteChange>,
 ) -> Result<Json<Value>, Failed> {
     let path = given.step.as_deref().map(Path::new).transpose();
     let path = path.map_err(|error| Refusal::Malformed {

@@ -10,13 +10,16 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use segno_core::id::Name;
 use segno_core::journal::RunOptions;
+use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_sessions::background;
 use segno_sessions::chat::{ChatAgent, MAX_TURNS, NewChat};
 use segno_sessions::start::{Request as NewSession, new_id};
+use segno_sessions::unknown::{Decision, Said};
 use segno_supervisor::worker::workers as living_workers;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
 
 use crate::Server;
 use crate::error::{Failed, Refusal};
@@ -149,14 +152,63 @@ pub(super) fn requested(summary: &Summary) -> Value {
 pub(super) const RESUME: Doc =
     Doc::new("Resume a session where it stopped", "RunRequested").body("RunOptions");
 
+/// The options of a resume, and what its user says about a step with an unknown outcome: `in_flight` may
+/// also be `done` or `failed`.
+pub(super) struct Resume {
+    options: RunOptions,
+    decisions: Vec<Decision>,
+}
+
+impl<'de> Deserialize<'de> for Resume {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(deserializer)?;
+        let mut text = |field: &str| match fields.remove(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(D::Error::custom(format!("{field}: it must be a string"))),
+        };
+        let (step, result, in_flight) = (text("step")?, text("result")?, text("in_flight")?);
+        let said = match (in_flight.as_deref(), result) {
+            (Some("done"), Some(result)) => Some(Said::Done(result)),
+            (Some("done"), None) => return Err(D::Error::custom("result: `done` needs it")),
+            (Some("failed"), reason) => Some(Said::Failed(reason.unwrap_or_default())),
+            (_, None) if step.is_none() => None,
+            _ => {
+                let reason = "step, result: they need `in_flight`: `done` or `failed`";
+                return Err(D::Error::custom(reason));
+            }
+        };
+        if said.is_none() {
+            fields.extend(in_flight.map(|word| ("in_flight".to_owned(), word.into())));
+        }
+        let step = step.as_deref().map(Path::new).transpose();
+        let step = step.map_err(|error| D::Error::custom(format!("step: {error}")))?;
+        let options = serde_json::from_value(fields.into()).map_err(D::Error::custom)?;
+        let decision = said.map(|said| Decision { step, said });
+        Ok(Self {
+            options,
+            decisions: decision.into_iter().collect(),
+        })
+    }
+}
+
 pub(super) async fn resume(
     State(server): State<Server>,
     Extension(caller): Extension<Caller>,
     Session(summary): Session,
-    JsonBody(options): JsonBody<RunOptions>,
+    JsonBody(wanted): JsonBody<Resume>,
 ) -> Result<(StatusCode, Json<Value>), Failed> {
-    let summary = background::request(&server.env, &summary, caller.name(), options).await?;
+    let summary = request(&server, &caller, &summary, wanted).await?;
     Ok((StatusCode::ACCEPTED, Json(requested(&summary))))
+}
+
+async fn request(
+    server: &Server,
+    caller: &Caller,
+    summary: &Summary,
+    Resume { options, decisions }: Resume,
+) -> Result<Summary, background::Error> {
+    background::request(&server.env, summary, caller.name(), options, &decisions).await
 }
 
 pub(super) const RESUME_WORKFLOW: Doc =
@@ -167,9 +219,9 @@ pub(super) async fn resume_workflow(
     State(server): State<Server>,
     Extension(caller): Extension<Caller>,
     Session(summary): Session,
-    JsonBody(options): JsonBody<RunOptions>,
+    JsonBody(wanted): JsonBody<Resume>,
 ) -> Result<Json<Value>, Failed> {
-    let summary = background::request(&server.env, &summary, caller.name(), options).await?;
+    let summary = request(&server, &caller, &summary, wanted).await?;
     Ok(Json(resumed_workflow(&summary)))
 }
 

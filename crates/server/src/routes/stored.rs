@@ -79,7 +79,7 @@ pub(super) async fn list(
             Some(session) => vec![StoredSummary::from(store.summary(session).await?)],
             None => Vec::new(),
         };
-        return Ok(Json(sessions_page(&found, Vec::new(), None)));
+        return Ok(Json(sessions_page(&found, &[], None)));
     }
     let statuses = query.status.as_deref().map(|it| words("status", it));
     let kinds = query.kind.as_deref().map(|it| words("kind", it));
@@ -106,10 +106,10 @@ pub(super) async fn list(
     }
     let next = found.last().filter(|_| found.len() == limit);
     let next = next.map(|last| last.session);
-    Ok(Json(sessions_page(&found, damaged, next)))
+    Ok(Json(sessions_page(&found, &damaged, next)))
 }
 
-fn sessions_page(found: &[StoredSummary], damaged: Vec<Value>, next: Option<SessionId>) -> Value {
+fn sessions_page(found: &[StoredSummary], damaged: &[Value], next: Option<SessionId>) -> Value {
     json!({
         "v": 1,
         "kind": "stored_sessions",

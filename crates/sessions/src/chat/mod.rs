@@ -40,6 +40,7 @@ use segno_spec::Workflow;
 
 use crate::listing;
 use crate::next_run::{self, Options};
+use crate::unknown;
 
 pub use error::{Error, MAX_MESSAGE_BYTES};
 pub use open::{ChatAgent, NewChat, open, open_idle};
@@ -177,6 +178,15 @@ pub async fn resume(
     let state = history::load_state(env, summary.id).await;
     let state = release_on_error(env, summary, lease.run, state).await?;
     let Some(path) = unanswered(&state) else {
+        if !options.decisions.is_empty() {
+            let refused = unknown::Error::NotUnknown {
+                name: summary.name.clone(),
+                step: None,
+                unknown: Vec::new(),
+            };
+            let refused = Err(next_run::Error::from(refused).into());
+            return release_on_error(env, summary, lease.run, refused).await;
+        }
         if let Some(message) = options.message.clone() {
             let _ = env.store.release(summary.id, lease.run).await;
             let sending = send_with(

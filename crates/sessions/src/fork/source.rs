@@ -53,7 +53,7 @@ impl SourceState {
                 replay.skip(&entry);
                 return Ok(());
             }
-            if is_message(&entry.event)
+            if is_worth_copying(&entry.event)
                 && let Some((path, revision)) = entry.event.step()
             {
                 spoken.insert((path.clone(), revision));
@@ -269,9 +269,13 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Whether an event is a message of a conversation.
-fn is_message(event: &Event) -> bool {
-    matches!(event, Event::AgentMessages(_) | Event::ModelReplied(_))
+/// Whether an event of an unfinished step is a reason to copy the step: a message of a conversation, or
+/// what a user said about its outcome.
+fn is_worth_copying(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::AgentMessages(_) | Event::ModelReplied(_) | Event::StepResolved(_)
+    )
 }
 
 /// Checks that a checkpoint belongs to this session and to this journal.

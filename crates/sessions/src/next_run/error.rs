@@ -10,6 +10,7 @@ use segno_engine::{env, history};
 
 use crate::spec_edit;
 use crate::start::SpecError;
+use crate::unknown;
 
 /// Why no further run of a session can start.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,9 @@ pub enum Error {
     /// The run was lost while steps were in flight, and the spec says `in_flight: stop`.
     #[error("the outcome of {} is unknown: the run was lost while it was in flight", join_shown(.steps.iter().map(|path| format!("step {path}"))))]
     UnknownOutcome { name: Name, steps: Vec<step::Path> },
+    /// What the user says about an unknown outcome does not fit.
+    #[error(transparent)]
+    Decision(#[from] unknown::Error),
     /// The edited spec is not used.
     #[error(transparent)]
     SpecEdit(#[from] spec_edit::Error),
@@ -61,11 +65,16 @@ impl Diagnose for Error {
             Self::Prepare(error) => error.diagnosis(),
             Self::Driver(error) => error.diagnosis(),
             Self::Ended(error) => error.diagnosis(),
-            Self::UnknownOutcome { name, .. } => {
+            Self::UnknownOutcome { name, steps } => {
+                let [done, failed, repeat] = match &steps[..] {
+                    [step] => unknown::commands(name, step, true),
+                    steps => unknown::commands(name, &steps[0], false),
+                };
                 Diagnosis::new(Kind::NeedsUser, "R0103").hint(format!(
-                    "check whether it took effect; `segno resume {name} --in-flight repeat` runs it again"
+                    "check whether it took effect; if it did, `{done}`; if not, `{failed}`; `{repeat}` runs it again"
                 ))
             }
+            Self::Decision(error) => error.diagnosis(),
             Self::SpecEdit(error) => error.diagnosis(),
             Self::WorkspaceDrifted { name, .. } => {
                 Diagnosis::new(Kind::Changed, "R0114").hint(format!(

@@ -12,13 +12,16 @@ use std::sync::Arc;
 use segno_core::checkpoint::Trigger;
 use segno_core::digest::Digest;
 use segno_core::error::{Diagnose, Diagnosis, Kind as ErrorKind};
+use segno_core::journal::InFlight;
 use segno_core::session::Status;
 use segno_core::state::Created;
+use segno_core::step;
 use segno_core::store::{Error as StoreError, Summary};
+use segno_engine::between_runs::BetweenRuns;
 use segno_engine::run::RunStart;
 use segno_engine::steps::chat::Audience;
 use segno_engine::{
-    Env, Observer, Outcome, StopToken, checkpoint, checkpointer, history, lease, run,
+    Env, Observer, Outcome, StopToken, between_runs, checkpoint, checkpointer, history, lease, run,
 };
 
 use crate::last_run::LastRun;
@@ -27,7 +30,8 @@ use crate::next_run::SessionEnded;
 use crate::progress::Progress;
 use crate::spec_edit::{self, Consent};
 use crate::start::{self, Request, SpecError, read_spec};
-use crate::{chat, next_run};
+use crate::unknown::Decisions;
+use crate::{chat, next_run, unknown};
 
 pub use crate::next_run::{OnLimit, Options};
 
@@ -38,6 +42,8 @@ pub enum Error {
     Store(#[from] StoreError),
     #[error(transparent)]
     History(#[from] history::Error),
+    #[error(transparent)]
+    BetweenRuns(#[from] between_runs::Error),
     #[error(transparent)]
     Lease(#[from] lease::Error),
     /// The stored copy of a conversation cannot be read.
@@ -58,6 +64,7 @@ impl Diagnose for Error {
         match self {
             Self::Store(error) => error.diagnosis(),
             Self::History(error) => error.diagnosis(),
+            Self::BetweenRuns(error) => error.diagnosis(),
             Self::Lease(error) => error.diagnosis(),
             Self::Checkpoint(error) => error.diagnosis(),
             Self::NextRun(error) => error.diagnosis(),
@@ -113,7 +120,13 @@ pub async fn resume(
                 // Nothing was written, so nothing is left behind but a run number.
                 let _ = env.store.release(summary.id, lease.run).await;
                 // The lease is not held while the user reads.
-                options.consent = ask_for_consent(env, error).await?;
+                match error {
+                    next_run::Error::UnknownOutcome { steps, .. } => {
+                        let said = ask_about_steps(env, &summary, &mut options, steps);
+                        said.await?;
+                    }
+                    error => options.consent = ask_for_consent(env, error).await?,
+                }
             }
         }
     };
@@ -165,6 +178,55 @@ async fn announce(env: &Env, run_start: &RunStart, observer: &dyn Observer) {
         progress.describe(),
         state.session_number + 1
     ));
+}
+
+/// Asks the user at the terminal what happened in steps with an unknown outcome, if that is the policy.
+/// If the user leaves some of them open, what is said about the others is journaled, and the error
+/// names those that are left.
+async fn ask_about_steps(
+    env: &Env,
+    summary: &Summary,
+    options: &mut Options,
+    steps: Vec<step::Path>,
+) -> Result<(), Error> {
+    let asked = env.human.as_ref();
+    let asked = asked.filter(|_| options.in_flight == Some(InFlight::Ask));
+    let said = match asked {
+        Some(human) => unknown::ask(&**human, &steps).await,
+        None => Vec::new(),
+    };
+    let left = steps[said.len()..].to_vec();
+    options.decisions.extend(said);
+    if left.is_empty() {
+        return Ok(());
+    }
+    record(env, summary, options).await?;
+    let name = summary.name.clone();
+    Err(next_run::Error::UnknownOutcome { name, steps: left }.into())
+}
+
+/// Journals what the user said, without a run: the resume is refused because of other steps.
+async fn record(env: &Env, summary: &Summary, options: &Options) -> Result<(), Error> {
+    let said = Decisions {
+        by: &options.by,
+        decisions: &options.decisions,
+    };
+    let between_runs = BetweenRuns::acquire(env, summary)
+        .await
+        .map_err(Error::from)?;
+    match next_run::events_between_runs(env, summary, &between_runs.state, said).await {
+        Ok(events) if events.is_empty() => between_runs.release().await,
+        Ok(events) => {
+            let mut all = unknown::loss(&between_runs.state);
+            all.extend(events);
+            between_runs.append(all).await?;
+        }
+        Err(error) => {
+            between_runs.release().await;
+            return Err(error.into());
+        }
+    }
+    Ok(())
 }
 
 /// Asks the user at the terminal whether an edited spec may start what it adds. Returns the error if

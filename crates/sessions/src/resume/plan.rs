@@ -1,11 +1,12 @@
 //! Plans a resume without executing it: which steps continue, with which strategy, and at what
 //! cost.
 
+use std::collections::HashMap;
 use std::path::Path as FilePath;
 
 use segno_core::cli_agent::{CliAgent, CliAgentKind, Examination, Holder};
 use segno_core::id::SessionId;
-use segno_core::journal::{OnChange, Suspension};
+use segno_core::journal::{OnChange, StepOutcome, Suspension};
 use segno_core::lease::Owner;
 use segno_core::resume::{Plan as StrategyPlan, Strategy, choose_strategy};
 use segno_core::session::Status;
@@ -22,6 +23,7 @@ use segno_spec::{Provider, Workflow};
 
 use super::Error;
 use crate::next_run::{self, OnLimit, Options};
+use crate::unknown::{self, Decisions};
 
 /// Bytes per token, where no one counted.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -44,6 +46,8 @@ pub struct Plan {
     pub spec_notice: Option<String>,
     /// The unfinished steps, which would continue.
     pub steps: Vec<StepPlan>,
+    /// The steps whose outcome is unknown and left to the user; a resume would be refused.
+    pub unresolved: Vec<Path>,
     /// The workspace status.
     pub workspace_status: WorkspaceStatus,
     /// What others changed in the workspace since the session's last run; `None` if that is
@@ -66,8 +70,32 @@ pub struct StepPlan {
     /// The agent that would execute it.
     pub agent: String,
     pub continuation: Continuation,
+    /// What is known about the outcome of its newest attempt, if it was in flight when its run was lost.
+    pub outcome: Option<PlannedOutcome>,
     /// The rate limit to wait for first, if there is one.
     pub suspended: Option<Suspension>,
+}
+
+/// What a resume does about an unknown outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlannedOutcome {
+    /// Nobody knows it.
+    Unknown,
+    /// A user says that it took effect: the step counts as finished with their result.
+    Done,
+    /// A user says that it did not: the attempt counts as failed. Without retries, the step fails.
+    Failed { retried: bool },
+}
+
+impl PlannedOutcome {
+    /// The word in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Done => "done",
+            Self::Failed { .. } => "failed",
+        }
+    }
 }
 
 /// How a step continues.
@@ -141,12 +169,15 @@ pub async fn plan(env: &Env, summary: &Summary, options: &Options) -> Result<Pla
         workspace::workspace_status(env, FilePath::new(&summary.workspace), None).await;
     let kept = TranscriptCopies::Session(summary.id);
     let mut steps = steps(env, &workflow, &state, kept, options).await?;
+    let unresolved = outcomes(env, summary, &workflow, &state, options, &mut steps).await?;
     let edit = spec.edited.map(|edited| edited.edit);
     let asks_other = |path: &Path| edit.as_ref().is_some_and(|edit| edit.discards(path));
     for step in steps.iter_mut().filter(|step| asks_other(&step.path)) {
         step.continuation = Continuation::Restart;
+        step.outcome = None;
     }
     Ok(Plan {
+        unresolved,
         spec_edit: edit.map(|edit| SpecEditPlan {
             steps: edit.steps(),
             policy: spec.policy,
@@ -194,10 +225,50 @@ pub(crate) async fn steps(
             path: path.clone(),
             agent: agent.clone(),
             continuation: way,
+            outcome: None,
             suspended: open.suspended(env.clock.now()).filter(waits),
         });
     }
     Ok(steps)
+}
+
+/// Adds to the unfinished steps what is known about their outcomes, and returns those that the policy
+/// leaves to the user.
+async fn outcomes(
+    env: &Env,
+    summary: &Summary,
+    workflow: &Workflow,
+    state: &State,
+    options: &Options,
+    steps: &mut [StepPlan],
+) -> Result<Vec<Path>, Error> {
+    let spec_path = state.created.as_ref().map_or("", |it| &it.spec_path);
+    let (env, _) = env.for_workflow(workflow, spec_path.as_ref(), &|_| {});
+    let said = Decisions {
+        by: &options.by,
+        decisions: &options.decisions,
+    };
+    let checked = unknown::check(&env, &summary.name, workflow, state, said);
+    let checked = checked.map_err(next_run::Error::from)?;
+    let recorded = unknown::recorded(&env, summary.id, state).await?;
+    let recorded = recorded.iter().map(|it| (&it.path, Some(it.outcome)));
+    let said = checked.iter().map(|it| (it.path, it.outcome));
+    // What the user says now counts, not what they said before.
+    let said: HashMap<&Path, _> = recorded.chain(said).collect();
+    let unknown: Vec<&Path> = unknown::unknown_steps(state)
+        .map(|(path, _)| path)
+        .collect();
+    let retried = workflow.runtime.retry.retries > 0;
+    for step in steps {
+        step.outcome = match said.get(&step.path) {
+            Some(Some(StepOutcome::Done)) => Some(PlannedOutcome::Done),
+            Some(Some(StepOutcome::Failed)) => Some(PlannedOutcome::Failed { retried }),
+            _ => unknown
+                .contains(&&step.path)
+                .then_some(PlannedOutcome::Unknown),
+        };
+    }
+    Ok(next_run::left_to_user(workflow, state, options, &checked))
 }
 
 /// The next message of an adopted conversation that has nothing to continue.

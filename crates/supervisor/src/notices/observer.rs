@@ -201,6 +201,7 @@ async fn is_run_open(env: &Env, session: SessionId, mut seq: Seq) -> Result<bool
             | Event::AgentStateChanged(_)
             | Event::ResumeContextEdited(_)
             | Event::StepUnknown(_)
+            | Event::StepResolved(_)
             | Event::SessionMoved(_) => {}
             _ => return Ok(true),
         }

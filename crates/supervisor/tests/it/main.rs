@@ -171,7 +171,7 @@ async fn failed_start_withdraws_no_later_request() {
     let clock = Arc::new(ManualClock::default());
     let env = env(&clock);
     let first = submit(&env).await;
-    let request = background::request(&env, &first, "me".into(), RunOptions::default());
+    let request = background::request(&env, &first, "me".into(), RunOptions::default(), &[]);
     let second = request.await.unwrap();
     let failure = Failure {
         kind: "R0128".into(),

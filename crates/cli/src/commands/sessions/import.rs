@@ -56,7 +56,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     if args.file.is_dir() {
-        return import_folder::run(args, context).await;
+        return Box::pin(import_folder::run(args, context)).await;
     }
     let (env, _) = context.env(Persistence::Home)?;
     let into = match &args.into {

@@ -137,6 +137,37 @@ fn questions_are_asked_at_the_terminal() {
 }
 
 #[test]
+fn unknown_outcome_is_asked_at_the_terminal() {
+    for (typed, calls, code) in [
+        (&["done", "paid"][..], 3, "0"),
+        (&["repeat"], 4, "0"),
+        (&["later"], 2, "19"),
+    ] {
+        let sandbox = sandbox();
+        crate::commands::waiting_chain(&sandbox, 3, 1);
+        let (live, _) = crate::commands::start_waiting(&sandbox, &[]);
+        live.kill();
+        sandbox.write("go", "");
+        let terminal = Terminal { sandbox: &sandbox };
+        terminal.begin(
+            200,
+            24,
+            "segno resume chain --in-flight ask; echo $? > code",
+        );
+        for (number, line) in typed.iter().enumerate() {
+            wait_until("the question stands there", || {
+                let screen = terminal.tmux(&["capture-pane", "-p"]);
+                screen.matches("step steps/1").count() > number && screen.trim_end().ends_with('>')
+            });
+            terminal.tmux(&["send-keys", line, "Enter"]);
+        }
+        wait_until("the run is over", || sandbox.work().join("over").exists());
+        assert_eq!(sandbox.read("code").trim(), code, "{typed:?}");
+        assert_eq!(sandbox.calls().len(), calls, "{typed:?}");
+    }
+}
+
+#[test]
 fn answer_can_be_edited_before_it_is_sent() {
     let sandbox = sandbox();
     crate::commands::write_asking_workflow(&sandbox);

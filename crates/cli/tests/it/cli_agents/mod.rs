@@ -424,3 +424,25 @@ fn prompts_cannot_inject_flags_and_permissions_are_current() {
     }
     assert!(sandbox.read("read").starts_with(evil));
 }
+
+#[test]
+fn agent_step_in_flight_can_be_resolved() {
+    for agent in [Agent::Claude, Agent::Codex] {
+        let fixture = Fixture::killed(agent);
+        let paid = fixture.server.paid_turns("standard");
+        let words = [
+            "resume",
+            "task",
+            "--in-flight",
+            "done",
+            "--result",
+            "by hand",
+        ];
+        let output = fixture.segno(&words).expect_success();
+        assert_eq!(output.stdout, "by hand\n", "{agent:?}");
+        // The agent was not called again.
+        assert_eq!(fixture.server.paid_turns("standard"), paid, "{agent:?}");
+        assert_eq!(fixture.events("step_finished")[0]["output"], "by hand");
+        fixture.wait_until_idle();
+    }
+}

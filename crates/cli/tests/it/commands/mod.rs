@@ -45,6 +45,7 @@ mod signals;
 mod spec_edits;
 mod state;
 mod trash;
+mod unknown_outcome;
 mod usage;
 mod work;
 

@@ -91,7 +91,7 @@ fn spec_can_stop_at_a_step_in_flight() {
     let output = sandbox.segno(&["resume"]).refused(19, &[]);
     insta::assert_snapshot!(normalize(&sandbox, &output.stderr), @r"
     error: the outcome of step steps/1 is unknown: the run was lost while it was in flight [R0103]
-      hint: check whether it took effect; `segno resume chain --in-flight repeat` runs it again
+      hint: check whether it took effect; if it did, `segno resume chain --in-flight done --result TEXT`; if not, `segno resume chain --in-flight failed`; `segno resume chain --in-flight repeat` runs it again
     ");
     sandbox
         .segno(&["resume", "chain"])

@@ -309,3 +309,22 @@ fn spec_tool_names_match_the_native_tools() {
         segno_agents::BuiltinTools::names().chain(["spec_verify", "state_get", "state_set"]);
     assert_eq!(named, known.collect::<Vec<_>>());
 }
+
+#[test]
+fn model_step_in_flight_can_be_resolved() {
+    for (said, requests) in [(&["done", "--result", "it is 42"][..], 1), (&["failed"], 3)] {
+        let (sandbox, server) = (sandbox(), worker());
+        with_tools(&sandbox, "anthropic", &server.host(), "calculator, grep");
+        let mut command = sandbox.command(&["run", "ask.yaml"]);
+        command
+            .env("ANTHROPIC_API_KEY", "key-for-tests-only-1")
+            .env("SEGNO_FAILPOINT", "step.before_effect:1");
+        assert!(run_to_end(command).crashed());
+        let words = [&["resume", "ask", "--in-flight"], said].concat();
+        let output = run(&sandbox, &words).expect_success();
+        assert_eq!(output.stdout, "over\n");
+        let asked = server.requests().len();
+        assert!(asked >= requests, "{said:?}: {asked}");
+        assert_eq!(asked == 1, said[0] == "done", "{said:?}: {asked}");
+    }
+}

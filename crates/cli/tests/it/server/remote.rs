@@ -1,5 +1,10 @@
 //! Commands that work with the sessions of a server (`--server`).
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests look at the files of the user"
+)]
+
 use std::path::PathBuf;
 
 use segno_testkit::sandbox::{ProcessOutput, Sandbox, run_to_end, wait_until};
@@ -251,6 +256,40 @@ fn pause_with_a_server_waits_for_the_checkpoint() {
 }
 
 #[test]
+fn unknown_outcome_is_decided_with_a_server() {
+    let sandbox = sandbox();
+    sandbox.command_chain(2, "touch called; [ -e go ] || sleep 600");
+    write_absolute_chain(&sandbox);
+    let serving = Serving::start(&sandbox);
+    let _runs = Runs(&sandbox);
+    let user = User::logged_in(&sandbox, &serving, "operate");
+    let mut run = sandbox.start(&["run", "chain.yaml"]);
+    wait_until("the step is called", || {
+        sandbox.work().join("called").exists()
+    });
+    run.kill().unwrap();
+    run.wait().unwrap();
+    sandbox.write("go", "");
+    let words = [
+        "resume",
+        "chain",
+        "--in-flight",
+        "done",
+        "--result",
+        "by hand",
+    ];
+    let resumed = user.segno(&words).expect_success();
+    assert!(
+        resumed.stderr.contains("completed chain"),
+        "{}",
+        resumed.stderr
+    );
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
+    let shown = sandbox.segno(&["logs", "chain", "--full"]).expect_success();
+    assert!(shown.stdout.contains("by hand"), "{}", shown.stdout);
+}
+
+#[test]
 fn commands_that_need_a_home_are_refused_with_a_server() {
     let sandbox = sandbox();
     let serving = Serving::start(&sandbox);
@@ -434,7 +473,7 @@ fn journal_that_was_changed_on_its_way_is_refused() {
             there
                 .write_all(&Request::get(&path).token(&token).bytes(&address))
                 .unwrap();
-            let answer = Response::read(&mut BufReader::new(there));
+            let answer = Response::read(&mut BufReader::new(there)).unwrap();
             let mut body = answer.body;
             if path.contains("/records") {
                 body = body.replacen("steps/0", "steps/7", 1);

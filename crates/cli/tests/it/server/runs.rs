@@ -305,3 +305,61 @@ fn killed_server_loses_no_session_and_repeats_no_answer() {
         .count();
     assert!(sandbox.calls().len() <= started, "{started}");
 }
+
+#[test]
+fn unknown_outcome_is_resolved_over_http() {
+    let sandbox = sandbox();
+    crate::commands::waiting_chain(&sandbox, 3, 1);
+    let (live, _) = crate::commands::start_waiting(&sandbox, &[]);
+    live.kill();
+    sandbox.write("go", "");
+    let serving = Serving::start(&sandbox);
+    let _runs = Runs(&sandbox);
+    let token = token(&sandbox, "operate");
+    let steps = "/api/v1/sessions/chain/steps";
+    let step = serving.get(&token, steps).expect(200).json()["items"][1].clone();
+    assert_eq!(step["status"], "unknown");
+    assert_eq!(step["resolve"].as_array().unwrap().len(), 3);
+    let resume = "/api/v1/sessions/chain/resume";
+    for (body, status, code) in [
+        (json!({"in_flight": "done"}), 400, "N0106"),
+        (json!({"in_flight": "done", "result": 7}), 400, "N0106"),
+        (
+            json!({"in_flight": "repeat", "step": "steps/1"}),
+            400,
+            "N0106",
+        ),
+        (json!({"in_flight": "maybe"}), 400, "N0106"),
+        (
+            json!({"in_flight": "failed", "step": "steps/0"}),
+            409,
+            "R0164",
+        ),
+    ] {
+        let answer = serving.post(&token, resume, &body);
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+        assert_eq!(answer.json()["code"], code, "{body}: {answer:?}");
+    }
+    let body = json!({"in_flight": "done", "result": "paid", "step": "steps/1"});
+    let request = Request::post(resume, &body).token(&token);
+    let request = request.header("Idempotency-Key", "one");
+    for _ in 0..2 {
+        serving.send(&request).expect(202);
+    }
+    wait_for_status(&sandbox, "chain", "completed");
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1", "steps/2"]);
+    let logs = sandbox.segno(&["logs", "chain", "--json"]).expect_success();
+    let events = logs.json();
+    let said: Vec<_> = events
+        .iter()
+        .filter(|event| event["kind"] == "step_resolved")
+        .collect();
+    assert_eq!(said.len(), 1);
+    let by = said[0]["by"].as_str().unwrap();
+    assert!(by.starts_with("test-operate (server"), "{by}");
+    let finished = |event: &&serde_json::Value| event["kind"] == "step_finished";
+    assert_eq!(
+        events.iter().filter(finished).nth(1).unwrap()["output"],
+        "paid"
+    );
+}

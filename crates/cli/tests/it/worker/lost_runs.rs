@@ -159,3 +159,36 @@ fn unknown_outcome_is_left_to_a_user() {
     sandbox.segno(&words).expect_success();
     wait_for_status(&sandbox, &name, "completed");
 }
+
+#[test]
+fn decision_reaches_a_run_in_the_background() {
+    let sandbox = sandbox();
+    sandbox.command_chain(2, &wait_for_file("go"));
+    configure_spec(
+        &sandbox,
+        "continuity: {in_flight: stop, resume: {delay_s: 0}}",
+    );
+    let name = detach(&sandbox, &[]);
+    let _worker = Working::start(&sandbox);
+    wait_until("the agent works", || sandbox.calls().len() == 1);
+    kill_run(&sandbox, &name);
+    wait_until("the run is refused", || {
+        !events(&sandbox, &name, "run_withdrawn").is_empty()
+    });
+    sandbox.write("go", "");
+    let words = [
+        "resume",
+        &name,
+        "--in-flight",
+        "done",
+        "--result",
+        "by hand",
+        "--detach",
+    ];
+    sandbox.segno(&words).expect_success();
+    wait_for_status(&sandbox, &name, "completed");
+    assert_eq!(sandbox.calls(), ["steps/0", "steps/1"]);
+    let finished = events(&sandbox, &name, "step_finished");
+    assert_eq!(finished[0]["output"], "by hand");
+    assert_eq!(events(&sandbox, &name, "step_resolved").len(), 1);
+}

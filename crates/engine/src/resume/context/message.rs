@@ -39,9 +39,10 @@ impl Cause {
         match standing {
             AttemptStatus::Failed(failure) => Self::Failed(failure.clone()),
             AttemptStatus::Paused => Self::Stopped,
-            AttemptStatus::InFlight | AttemptStatus::Unknown | AttemptStatus::Discarded => {
-                Self::Lost
-            }
+            AttemptStatus::InFlight
+            | AttemptStatus::Unknown
+            | AttemptStatus::Resolved(_)
+            | AttemptStatus::Discarded => Self::Lost,
         }
     }
 

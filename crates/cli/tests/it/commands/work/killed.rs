@@ -162,3 +162,29 @@ fn half_created_worktree_is_completed_on_resume() {
     fixture.resume_after_kill();
     fixture.assert_done_once("in the middle");
 }
+
+#[test]
+#[cfg(feature = "failpoints")]
+fn task_in_flight_can_be_resolved() {
+    let words = WorkFixture::args("../roles/PLAN.md", &["--no-review"]);
+    let fixture = WorkFixture::new();
+    let mut command = fixture.sandbox.command(&words);
+    // The start of the plan is the first effect, the first task the second.
+    command.env("SEGNO_FAILPOINT", "step.after_effect:2");
+    assert!(run_to_end(command).crashed());
+    assert_eq!(fixture.calls(), ["tasks/T1/1/work"]);
+    let name = fixture.segno(&["status", "--json"]).json()[0]["name"].clone();
+    let name = name.as_str().unwrap();
+    let done = [
+        "--in-flight",
+        "done",
+        "--result",
+        "I wrote a.",
+        "--on-drift",
+        "accept",
+    ];
+    let output = fixture.segno(&[&["resume", name][..], &done].concat());
+    output.expect_success();
+    assert_eq!(fixture.calls(), ["tasks/T1/1/work", "tasks/T2/1/work"]);
+    assert_eq!(fixture.commits(), ["T1: Write a", "T2: Write b"]);
+}
