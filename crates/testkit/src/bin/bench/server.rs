@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use segno_core::store::{Journal, Sessions};
+use segno_core::time::Timestamp;
 use segno_testkit::sandbox::{Sandbox, memory_dir};
 
 use crate::disk::Disk;
@@ -22,6 +23,8 @@ const IDLE_SESSIONS: u32 = 1_000;
 const REQUESTS: u32 = 50;
 /// How long an idle server is watched.
 const IDLE: Duration = Duration::from_secs(20);
+/// How many steps a run has.
+const STEPS: usize = 500;
 const EVENTS: usize = 200;
 /// How far apart the events are.
 const PACE: Duration = Duration::from_millis(20);
@@ -30,6 +33,7 @@ pub(crate) fn measure(plan: &Plan, disk: &mut Disk, table: &mut Table) {
     let sandbox = Sandbox::new(&plan.segno);
     first_page(&sandbox, disk, table, plan.rounds());
     idle(&sandbox, table);
+    steps(plan, disk, table);
     for (readers, most) in [(1, 50.0), (1_000, 250.0)] {
         log_progress(&format!("  {readers} readers of one journal"));
         streams(&sandbox, plan, table, readers, most);
@@ -244,6 +248,49 @@ fn idle(sandbox: &Sandbox, table: &mut Table) {
     let memory = Samples(vec![serving.megabytes("VmRSS:")]);
     let row = Row::single("k", of("memory"), "MB", memory);
     table.add(row.bar(Bar::AtMost(60.0)));
+}
+
+/// A step of a session that the server runs, and the same step of `segno run`, by the times of the
+/// journal: from the first step until the run ended.
+fn steps(plan: &Plan, disk: &mut Disk, table: &mut Table) {
+    let sandbox = Sandbox::new(&plan.segno);
+    sandbox.scripted_chain(STEPS, 0);
+    let spec = sandbox.read("chain.yaml");
+    let answers = sandbox.work().join("answers.yaml");
+    let spec = spec.replace("answers.yaml", &answers.display().to_string());
+    sandbox.write("chain.yaml", &spec);
+    let serving = Serving::start(&sandbox, &sandbox.home());
+    let (mut served, mut run) = (Samples::default(), Samples::default());
+    for round in 0..=plan.rounds() {
+        disk.probe();
+        let (there, here) = (format!("there-{round}"), format!("here-{round}"));
+        let name = |name| ["run", "chain.yaml", "--force", "--name", name];
+        let handed_over = [&name(&there)[..], &["--detach"]].concat();
+        sandbox.segno(&handed_over).expect_success();
+        let words = ["logs", "--follow", &there, "--json"];
+        let there = per_step(&sandbox.segno(&words).expect_success().json());
+        sandbox.segno(&name(&here)).expect_success();
+        let words = ["logs", &here, "--json"];
+        let here = per_step(&sandbox.segno(&words).expect_success().json());
+        if round > 0 {
+            served.push(there);
+            run.push(here);
+        }
+    }
+    drop(serving);
+    let what = "a step of a run in the background, in `segno run`";
+    table.add(Row::pair("k", what, "ms", served, run).bar(Bar::AtMost(1.05)));
+}
+
+/// The milliseconds of a step, by the events of a journal.
+fn per_step(events: &[serde_json::Value]) -> f64 {
+    let at = |kind: &str| {
+        let mut events = events.iter();
+        let found = events.find(|event| event["kind"] == kind).unwrap();
+        Timestamp::parse(found["at"].as_str().unwrap()).unwrap()
+    };
+    let whole = at("run_ended").since(at("step_started"));
+    millis(whole) / STEPS as f64
 }
 
 /// From a commit until each reader has the event. One more reader never reads.
