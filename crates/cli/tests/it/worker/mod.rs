@@ -1,7 +1,5 @@
 //! Sessions in the background: `segno worker`, and what is handed to it.
 
-#![expect(clippy::disallowed_methods, reason = "the tests look at processes")]
-
 mod handing_over;
 mod lost_runs;
 
