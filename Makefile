@@ -61,7 +61,7 @@ bench: ## Measure against the bare disk and the peers, in one run (docs in bench
 	@$(CARGO) build --quiet --release -p segno-cli -p segno-testkit
 	@./target/release/bench --segno target/release/segno --peers target/peers
 
-crash: tools ## Kill runs and checkpoints at every failpoint and write-like system call, and agents at work; flip a bit of every byte
+crash: tools ## Kill runs and checkpoints at every failpoint and write-like system call, servers and agents at work; flip a bit of every byte
 	@$(CARGO) build --quiet -p segno-cli -p segno-testkit $(FEATURES)
 	@./target/debug/crash --segno target/debug/segno --seed $(SEED)
 	@./target/debug/flips --segno target/debug/segno --seed $(SEED) --bits $(BITS)

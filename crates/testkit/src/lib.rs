@@ -1,7 +1,7 @@
 //! Test support for the other crates.
 //!
 //! It provides a manual clock, the conformance suites that every store and every remote passes, a
-//! sandbox that runs the real binary, real CLI agents and scripted model servers, an S3 server, a
+//! sandbox that runs the real binary, a client of the server, real CLI agents and scripted model servers, an S3 server, a
 //! proxy that loses requests and answers, a runner that kills the binary at every system call, and a
 //! checker for damaged stores. It contains no claims about Segno of its own: the tests in each crate
 //! make them.

@@ -79,6 +79,12 @@ impl Serving {
         self.child.wait().unwrap().code()
     }
 
+    /// Kills the process, unless it has ended.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Sends a request and reads the whole answer.
     pub fn send(&self, request: &Request) -> Response {
         let stream = request.send(&self.address).unwrap();
@@ -111,8 +117,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 
@@ -133,7 +138,7 @@ pub fn runs(sandbox: &Sandbox) -> Vec<i32> {
     processes(sandbox).into_iter().filter(is_run).collect()
 }
 
-/// The processes that this sandbox's home or workspace is named to: segno itself, guards and agents.
+/// The processes that use this sandbox's home or work in its workspace: segno, guards and agents.
 pub fn processes(sandbox: &Sandbox) -> Vec<i32> {
     let home = format!("SEGNO_HOME={}", sandbox.home().display());
     let is_ours = |pid: &i32| {

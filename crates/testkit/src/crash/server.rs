@@ -281,17 +281,17 @@ fn disturb<'a>(fixture: &'a Fixture, mut processes: Processes<'a>, trial: &Trial
         fixture,
         address: Mutex::new(processes.address()),
         sent: AtomicUsize::new(0),
+        following: AtomicUsize::new(0),
         left: AtomicUsize::new(clients),
         begun: Instant::now(),
     };
     let shared = &shared;
-    let mut violations = Vec::new();
     let reports: Vec<Report> = thread::scope(|scope| {
         let working: Vec<_> = (0..clients)
             .map(|number| scope.spawn(move || client::run(shared, number, trial.seed())))
             .collect();
         if let Trial::Workers { .. } = trial {
-            violations.extend(processes.start_second_server());
+            processes.start_second_server();
         }
         for strike in strikes(fixture, trial) {
             if wait_for(&strike, shared, &mut processes) {
@@ -305,6 +305,7 @@ fn disturb<'a>(fixture: &'a Fixture, mut processes: Processes<'a>, trial: &Trial
         let reports = working.into_iter().map(|client| client.join().unwrap());
         reports.collect()
     });
+    let mut violations = std::mem::take(&mut processes.violations);
     for report in &reports {
         violations.extend(report.violations.iter().cloned());
     }
@@ -317,9 +318,11 @@ fn disturb<'a>(fixture: &'a Fixture, mut processes: Processes<'a>, trial: &Trial
 
 /// One kill, and the condition that it waits for.
 struct Strike {
-    /// How many starts were sent, and how many calls were made.
+    /// How many starts were sent before it, and how many clients followed their sessions.
     sent: usize,
-    calls: usize,
+    following: usize,
+    /// Of the calls that remain then, how many are made before it, in thousandths.
+    share: usize,
     /// How long after that.
     delay: Duration,
     victim: Victim,
@@ -346,10 +349,18 @@ impl Strike {
 
 /// Waits for the moment of a strike. False if all clients were done before it.
 fn wait_for(strike: &Strike, shared: &Shared<'_>, processes: &mut Processes<'_>) -> bool {
-    let is_due = || {
-        shared.sent.load(Ordering::SeqCst) >= strike.sent && shared.fixture.count() >= strike.calls
+    let calls = || shared.fixture.count();
+    let is_ready = || {
+        shared.sent.load(Ordering::SeqCst) >= strike.sent
+            && shared.following.load(Ordering::SeqCst) >= strike.following
     };
-    while !is_due() {
+    let mut due = None;
+    while due.is_none_or(|due| calls() < due) {
+        if due.is_none() && is_ready() {
+            let left = shared.fixture.least().saturating_sub(calls());
+            due = Some(calls() + left * strike.share / 1000);
+            continue;
+        }
         processes.restart_ended(shared);
         if shared.left.load(Ordering::SeqCst) == 0 || is_overdue(shared.begun) {
             return false;
@@ -369,24 +380,23 @@ fn strikes(fixture: &Fixture, trial: &Trial) -> Vec<Strike> {
     if let Trial::Point { .. } = trial {
         return vec![Strike {
             sent: 0,
-            calls: fixture.least() / 8 + below(fixture.least() / 4),
+            following: 0,
+            share: 125 + below(250),
             delay: Duration::ZERO,
             victim: Victim::Run,
         }];
     }
     let mut strikes: Vec<Strike> = (0..MOMENTS)
         .map(|moment| Strike {
-            // The first one comes while sessions are started.
+            // The first one comes while sessions are started, and the later ones while all clients
+            // read their streams.
             sent: if moment == 0 {
                 below(fixture.sessions)
             } else {
                 0
             },
-            calls: if moment == 0 {
-                0
-            } else {
-                below(fixture.least())
-            },
+            following: if moment < MOMENTS / 2 { 0 } else { CLIENTS },
+            share: if moment == 0 { 0 } else { below(500) },
             delay: millis(20),
             victim: match trial {
                 Trial::Workers { .. } => match (below(WORKERS + 1), trial.seed() % 2) {
@@ -408,12 +418,12 @@ fn strikes(fixture: &Fixture, trial: &Trial) -> Vec<Strike> {
     {
         strikes.push(Strike {
             sent: 0,
-            calls: below(fixture.least()),
+            following: CLIENTS,
+            share: below(500),
             delay: millis(20),
             victim: Victim::Run,
         });
     }
-    strikes.sort_by_key(|strike| strike.calls);
     strikes
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::client::{Followed, Report, by_session};
 use super::fixture::{Expected, Fixture, Work, name};
+use super::processes::printed;
 use crate::crash::model::{answers, artifacts_in, finished};
 use crate::crash::trial::{Violation, describe, lines};
 
@@ -37,6 +38,11 @@ impl Checker<'_> {
             self.check_result(session, &journal);
             if let Some(followed) = followed.get(&session) {
                 self.check_followed(followed, &journal);
+            }
+        }
+        for text in printed(self.fixture) {
+            if text.contains("panicked") {
+                self.damage(text);
             }
         }
         let said = self.fixture.sandbox.segno(&["doctor"]);

@@ -28,6 +28,8 @@ pub(super) struct Shared<'a> {
     pub(super) address: Mutex<String>,
     /// How many requests for a start were sent.
     pub(super) sent: AtomicUsize,
+    /// How many clients have read an event of a stream.
+    pub(super) following: AtomicUsize,
     /// How many clients are not done.
     pub(super) left: AtomicUsize,
     pub(super) begun: Instant,
@@ -199,6 +201,9 @@ impl Client<'_> {
                 None => return,
                 Some(Streamed::Heartbeat) => {}
                 Some(Streamed::Event(event)) if event.name == "message" => {
+                    if position.is_none() {
+                        self.shared.following.fetch_add(1, Ordering::SeqCst);
+                    }
                     self.take(&event);
                     *position = event.id;
                 }

@@ -116,10 +116,11 @@ impl Fixture {
         }
         let calls = self.calls_file(session).display().to_string();
         let thinking = THINKING.as_secs_f64();
+        // It leaves a process behind, which must end with its run, however that ends.
         self.sandbox.write_script(
             &agent(session),
             &format!(
-                "#!/bin/sh\necho \"$SEGNO_STEP\" >> {calls}\ncat > /dev/null\nsleep {thinking}\ncase $SEGNO_STEP in\n*/review) echo '{{\"approved\": true, \"severity\": \"none\", \"comments\": []}}' ;;\n*) task=${{SEGNO_STEP#*/}}; echo \"$SEGNO_STEP\" >> \"${{task%%/*}}.txt\"; echo \"I did $SEGNO_STEP.\" ;;\nesac\n"
+                "#!/bin/sh\necho \"$SEGNO_STEP\" >> {calls}\ncat > /dev/null\nsleep 600 < /dev/null > /dev/null 2>&1 &\nsleep {thinking}\ncase $SEGNO_STEP in\n*/review) echo '{{\"approved\": true, \"severity\": \"none\", \"comments\": []}}' ;;\n*) task=${{SEGNO_STEP#*/}}; echo \"$SEGNO_STEP\" >> \"${{task%%/*}}.txt\"; echo \"I did $SEGNO_STEP.\" ;;\nesac\n"
             ),
         );
         for words in [

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use segno_core::fault::Point;
 
 use super::fixture::Fixture;
-use super::processes::{Faults, Processes};
+use super::processes::{Faults, ONCE, Processes};
 use super::{CLIENTS_AT_POINTS, SESSIONS, Trial, disturb};
 use crate::crash::kill::Fault;
 
@@ -138,7 +138,7 @@ impl Armed {
             } => vec![
                 ("SEGNO_FAILPOINT", format!("{point}:{visit}")),
                 ("SEGNO_FAILPOINT_COMMAND", process.command().to_owned()),
-                ("SEGNO_FAILPOINT_ONCE", once.display().to_string()),
+                (ONCE, once.display().to_string()),
             ],
         };
         Self { faults, once }

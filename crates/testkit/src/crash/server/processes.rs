@@ -1,6 +1,7 @@
 //! The processes of a trial: one server, workers beside it, and the runs that they start.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,6 +27,9 @@ pub(super) struct Kills {
     pub(super) runs: u64,
 }
 
+/// The variable with the file that names the process which a failpoint killed.
+pub(super) const ONCE: &str = "SEGNO_FAILPOINT_ONCE";
+
 /// Environment variables that arm a failpoint.
 pub(super) type Faults = Vec<(&'static str, String)>;
 
@@ -36,6 +40,7 @@ pub(super) struct Processes<'a> {
     workers: Vec<Child>,
     faults: Faults,
     pub(super) kills: Kills,
+    pub(super) violations: Vec<Violation>,
 }
 
 impl<'a> Processes<'a> {
@@ -46,6 +51,7 @@ impl<'a> Processes<'a> {
             workers: (0..workers).map(|_| worker(fixture)).collect(),
             faults,
             kills: Kills::default(),
+            violations: Vec::new(),
         }
     }
 
@@ -55,20 +61,26 @@ impl<'a> Processes<'a> {
 
     /// Kills the server, then the first `runs` runs, and starts a server again.
     pub(super) fn kill_server(&mut self, runs: usize, down: Duration, shared: &Shared<'_>) {
-        self.server.signal(Signal::KILL);
-        self.server.wait();
+        self.server.kill();
         self.kills.servers += 1;
         self.kill_runs(runs);
         thread::sleep(down);
         self.restart(shared);
     }
 
-    /// Starts a server again, if a failpoint has killed it. Its faults are not armed any more.
+    /// Starts a server again that has ended. Only a failpoint may have ended it.
     pub(super) fn restart_ended(&mut self, shared: &Shared<'_>) {
-        if self.server.has_ended() {
-            self.kills.servers += 1;
-            self.restart(shared);
+        if !self.server.has_ended() {
+            return;
         }
+        let once = self.faults.iter().find(|(name, _)| *name == ONCE);
+        let killed = once.and_then(|(_, file)| fs::read_to_string(file).ok());
+        if killed != Some(self.server.pid().to_string()) {
+            let what = format!("the server ended by itself with {:?}", self.server.wait());
+            self.violations.push(Violation::Damage(what));
+        }
+        self.kills.servers += 1;
+        self.restart(shared);
     }
 
     fn restart(&mut self, shared: &Shared<'_>) {
@@ -97,13 +109,15 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// A second server of the home must be refused. Returns what it said if it was not.
-    pub(super) fn start_second_server(&self) -> Option<Violation> {
+    /// A second server of the home must be refused.
+    pub(super) fn start_second_server(&mut self) {
         let said = run_to_end(self.fixture.sandbox.command(&SERVE));
         let is_refused = said.status.code().is_some_and(|code| code != 0);
         let is_named = said.stdout.contains("N0111") || said.stderr.contains("N0111");
-        let what = || format!("a second server of one home: {said:?}");
-        (!is_refused || !is_named).then(|| Violation::Damage(what()))
+        if !is_refused || !is_named {
+            let what = format!("a second server of one home: {said:?}");
+            self.violations.push(Violation::Damage(what));
+        }
     }
 
     /// Asks all to stop. Nothing may be left of them, or of what they started.
@@ -136,10 +150,7 @@ impl<'a> Processes<'a> {
 
 impl Drop for Processes<'_> {
     fn drop(&mut self) {
-        let _ = kill_process(
-            Pid::from_raw(i32::try_from(self.server.pid()).unwrap()).unwrap(),
-            Signal::KILL,
-        );
+        self.server.kill();
         for worker in &mut self.workers {
             let _ = worker.kill();
             let _ = worker.wait();
@@ -154,10 +165,23 @@ fn signal(pid: i32, signal: Signal) -> bool {
     Pid::from_raw(pid).is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
+/// What servers and workers print.
+fn log_file(fixture: &Fixture) -> PathBuf {
+    fixture.sandbox.work().with_file_name("stderr")
+}
+
 fn log(fixture: &Fixture) -> Stdio {
-    let path = fixture.sandbox.work().with_file_name("stderr");
     let mut options = OpenOptions::new();
-    options.create(true).append(true).open(path).unwrap().into()
+    let options = options.create(true).append(true);
+    options.open(log_file(fixture)).unwrap().into()
+}
+
+/// What servers, workers and the newest run of each session printed.
+pub(super) fn printed(fixture: &Fixture) -> Vec<String> {
+    let runs = fs::read_dir(fixture.sandbox.home().join("workers/logs"));
+    let runs = runs.into_iter().flatten().flatten().map(|file| file.path());
+    let files = runs.chain([log_file(fixture)]);
+    files.flat_map(fs::read_to_string).collect()
 }
 
 fn serve(fixture: &Fixture, faults: &Faults) -> Serving {
