@@ -14,11 +14,12 @@ use segno_core::error::Kind;
 use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{Event, Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
+use segno_core::preview::Preview;
 use segno_core::step::Path;
 use segno_core::store::{
     Batch, Blobs, CachedState, Changes, Checkpoints, DiskSpace, Error as StoreError, Examine,
-    Filter, Finding, Inbox, InboxMessage, Journal, Leases, NewSession, Reply, Sessions, Summary,
-    Swept, Trash, TrashedSession, Watch,
+    Filter, Finding, Inbox, InboxMessage, Journal, Leases, NewSession, Previews, Reply, Sessions,
+    Summary, Swept, Trash, TrashedSession, Watch,
 };
 use segno_core::time::Timestamp;
 use segno_sessions::stored::{StoredRecord, StoredSession, StoredSummary, StoredTrash};
@@ -325,6 +326,28 @@ impl Journal for RemoteStore {
 impl Changes for RemoteStore {
     fn watch(&self) -> Result<Box<dyn Watch>, StoreError> {
         Ok(Box::new(RemoteWatch::new(Arc::clone(&self.connection))))
+    }
+}
+
+impl Previews for RemoteStore {
+    fn put_preview(&self, _: SessionId, _: Preview) -> Reply<'_, ()> {
+        self.refused()
+    }
+
+    /// None: a server sends previews in its event streams only.
+    fn preview(&self, _: SessionId) -> Reply<'_, Option<Preview>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn remove_preview(&self, _: SessionId) -> Reply<'_, ()> {
+        self.refused()
+    }
+
+    fn watch_previews(&self) -> Result<Box<dyn Watch>, StoreError> {
+        Err(StoreError::Unavailable {
+            place: self.connection.address().to_string(),
+            reason: "a server sends previews in its event streams only".to_owned(),
+        })
     }
 }
 

@@ -23,6 +23,7 @@ pub mod lease;
 pub mod model;
 pub mod note;
 pub mod ports;
+pub mod preview;
 pub mod remote;
 pub mod resume;
 pub mod retry;

@@ -12,6 +12,7 @@ use crate::journal::{
 };
 use crate::lease::{Lease, Owner};
 use crate::ports::Boxed;
+use crate::preview::Preview;
 use crate::session::{self, Status};
 use crate::step::Path;
 use crate::time::Timestamp;
@@ -382,6 +383,23 @@ pub trait Changes: Send + Sync {
     fn watch(&self) -> Result<Box<dyn Watch>, Error>;
 }
 
+/// Shows other processes of this machine what running answers say so far. Nothing of it is durable, and
+/// nothing may depend on it.
+pub trait Previews: Send + Sync {
+    /// Replaces the preview of a session. Readers see the old one or the new one. Only the owner of the
+    /// lease may call it.
+    fn put_preview(&self, session: SessionId, preview: Preview) -> Reply<'_, ()>;
+
+    /// The preview of a session, if there is one. It may be of a run that was killed.
+    fn preview(&self, session: SessionId) -> Reply<'_, Option<Preview>>;
+
+    /// Removes the preview of a session; a missing one is not an error.
+    fn remove_preview(&self, session: SessionId) -> Reply<'_, ()>;
+
+    /// Starts to watch the previews of all sessions, as [`Changes::watch`] does for journals.
+    fn watch_previews(&self) -> Result<Box<dyn Watch>, Error>;
+}
+
 /// A watch on all sessions. Dropping it ends it.
 pub trait Watch: Send {
     /// Waits until something was appended, created, moved to the trash or restored since the watch
@@ -536,11 +554,21 @@ pub enum Severity {
 
 /// Everything that the engine needs of a store.
 pub trait Store:
-    Sessions + Trash + Journal + Changes + Leases + Inbox + Blobs + Checkpoints + Examine
+    Sessions + Trash + Journal + Changes + Previews + Leases + Inbox + Blobs + Checkpoints + Examine
 {
 }
 
-impl<T: Sessions + Trash + Journal + Changes + Leases + Inbox + Blobs + Checkpoints + Examine> Store
-    for T
+impl<
+    T: Sessions
+        + Trash
+        + Journal
+        + Changes
+        + Previews
+        + Leases
+        + Inbox
+        + Blobs
+        + Checkpoints
+        + Examine,
+> Store for T
 {
 }

@@ -26,6 +26,7 @@ pub mod note_events;
 pub mod note_rules;
 pub mod observe;
 pub mod patterns;
+mod previews;
 pub mod remote;
 pub mod resume;
 pub mod retention;

@@ -24,10 +24,9 @@ pub trait Observer: Send + Sync {
         let _ = (session, path, suspension);
     }
 
-    /// A piece of an agent's text, before it is in the journal. A retry after a failure repeats
-    /// pieces.
-    fn text(&self, piece: &str) {
-        let _ = piece;
+    /// A piece of the text that an agent writes in an attempt at a step, before it is in the journal.
+    fn text(&self, path: &Path, attempt: u32, piece: &str) {
+        let _ = (path, attempt, piece);
     }
 
     /// A message for the user.

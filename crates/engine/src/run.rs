@@ -28,6 +28,7 @@ use crate::error::Error;
 use crate::extraction::{self, Reader};
 use crate::journal::Writer;
 use crate::observe::Observer;
+use crate::previews::Previews;
 use crate::resume::Overrides;
 use crate::resume::context::Outline;
 use crate::scope::Scope;
@@ -137,6 +138,8 @@ pub async fn execute(
     let (checkpointer, checkpoint_task) =
         Checkpointer::start(env, &workflow.checkpoints, session, observer);
     let observer = Arc::clone(&checkpointer) as Arc<dyn Observer>;
+    let (previews, preview_task) = Previews::start(env, session, run, observer);
+    let observer = Arc::clone(&previews) as Arc<dyn Observer>;
     let (journal, writer) = Writer::new(env, session, run, state, Arc::clone(&observer));
     let answers = Answers::default();
     let unit = match &workflow.pattern {
@@ -219,6 +222,7 @@ pub async fn execute(
     );
     drop((runner, journal));
     let _ = writer.await;
+    previews.close(preview_task).await;
     checkpointer.close(checkpoint_task).await;
     if let Some((tracer, sender)) = tracer {
         tracer.close(env, sender).await;

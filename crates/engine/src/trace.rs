@@ -519,8 +519,8 @@ impl Observer for Tracer {
         self.inner.suspended(session, path, suspension);
     }
 
-    fn text(&self, piece: &str) {
-        self.inner.text(piece);
+    fn text(&self, path: &Path, attempt: u32, piece: &str) {
+        self.inner.text(path, attempt, piece);
     }
 
     fn notice(&self, message: &str) {

@@ -4,8 +4,12 @@
 //! a client that reconnects with `Last-Event-ID` continues where it was, after any restart of
 //! either side. Nothing is queued for a slow reader: events are read from the journal when the
 //! connection can take them, so a reader costs one page of events, however slow it is (P10).
+//!
+//! Between events, a reader gets previews of running answers ([`previews`]). They have no position, and
+//! an event of their step replaces them.
 
 mod changes;
+mod previews;
 mod session;
 
 use std::collections::{HashMap, VecDeque};
@@ -25,7 +29,8 @@ use serde_json::json;
 use tokio::sync::{broadcast, watch};
 
 use crate::observe::metrics::{Metrics, OpenReader};
-use session::{Line, Page, SessionFeed};
+use previews::Shown;
+use session::{Changes, Line, Page, SessionFeed};
 
 /// How often a silent stream sends a comment, and looks for events that nobody reported.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -49,6 +54,7 @@ impl Feed {
             metrics,
         };
         tokio::spawn(watch_store(env.clone(), feed.clone()));
+        tokio::spawn(watch_previews(env.clone(), feed.clone()));
         feed
     }
 
@@ -62,7 +68,7 @@ impl Feed {
         changes::frames(env.clone(), receiver, stop, open)
     }
 
-    fn subscribe(&self, session: SessionId) -> (Arc<SessionFeed>, watch::Receiver<u64>) {
+    fn subscribe(&self, session: SessionId) -> (Arc<SessionFeed>, watch::Receiver<Changes>) {
         let mut sessions = self.lock();
         sessions.retain(|_, feed| feed.has_readers());
         let new = || Arc::new(SessionFeed::new(session));
@@ -70,16 +76,21 @@ impl Feed {
         (Arc::clone(feed), feed.subscribe())
     }
 
-    fn notify(&self, changed: &Changed) {
+    /// Tells that journals may have grown.
+    fn note_growth(&self, changed: &Changed) {
         // Without readers there is nobody to tell.
         let _ = self.changes.send(changed.clone());
+        self.notify(changed, SessionFeed::bump);
+    }
+
+    fn notify(&self, changed: &Changed, bump: impl Fn(&SessionFeed)) {
         let sessions = self.lock();
         match changed {
             Changed::Sessions(changed) => {
                 let feeds = changed.iter().filter_map(|session| sessions.get(session));
-                feeds.for_each(|feed| feed.bump());
+                feeds.for_each(|feed| bump(feed));
             }
-            Changed::Any => sessions.values().for_each(|feed| feed.bump()),
+            Changed::Any => sessions.values().for_each(|feed| bump(feed)),
         }
     }
 
@@ -92,13 +103,26 @@ async fn watch_store(env: Env, feed: Feed) {
     loop {
         if let Ok(mut watch) = env.store.watch() {
             // Whatever happened before this watch.
-            feed.notify(&Changed::Any);
+            feed.note_growth(&Changed::Any);
             loop {
-                feed.notify(&watch.changed().await);
+                feed.note_growth(&watch.changed().await);
             }
         }
         env.clock.sleep(WITHOUT_WATCH).await;
-        feed.notify(&Changed::Any);
+        feed.note_growth(&Changed::Any);
+    }
+}
+
+async fn watch_previews(env: Env, feed: Feed) {
+    loop {
+        if let Ok(mut watch) = env.store.watch_previews() {
+            feed.notify(&Changed::Any, SessionFeed::bump_preview);
+            loop {
+                feed.notify(&watch.changed().await, SessionFeed::bump_preview);
+            }
+        }
+        env.clock.sleep(WITHOUT_WATCH).await;
+        feed.notify(&Changed::Any, SessionFeed::bump_preview);
     }
 }
 
@@ -106,8 +130,20 @@ async fn watch_store(env: Env, feed: Feed) {
 struct Followed {
     feed: Arc<SessionFeed>,
     head: Head,
-    changes: watch::Receiver<u64>,
+    changes: watch::Receiver<Changes>,
+    /// How many changes of the journal were seen.
+    seen: u64,
     is_dirty: bool,
+    previews: Shown,
+}
+
+impl Followed {
+    /// Takes note of what was reported: a change of the journal must be read.
+    fn note_changes(&mut self) {
+        let journal = self.changes.borrow_and_update().journal;
+        self.is_dirty |= journal != self.seen;
+        self.seen = journal;
+    }
 }
 
 /// Streams the events of several sessions, each after a position.
@@ -153,7 +189,9 @@ impl Reader {
                 feed: session_feed,
                 head,
                 changes,
+                seen: 0,
                 is_dirty: true,
+                previews: Shown::default(),
             });
         }
         let first = json!({"v": 1, "kind": "stream", "resume": "ok"});
@@ -191,8 +229,22 @@ impl Reader {
             if !self.frames.is_empty() {
                 continue;
             }
+            // Events come first: they replace previews.
+            for followed in self.followed.iter_mut().filter(|one| !one.is_dirty) {
+                let changes = followed.changes.borrow().previews;
+                let session = followed.feed.session;
+                if followed.previews.is_current(changes) {
+                    continue;
+                }
+                let preview = followed.feed.preview(&self.env).await;
+                let frames = followed.previews.update(session, changes, preview);
+                self.frames.extend(frames);
+            }
+            if !self.frames.is_empty() {
+                continue;
+            }
             match self.wait().await {
-                Next::Changed(index) => self.followed[index].is_dirty = true,
+                Next::Changed(index) => self.followed[index].note_changes(),
                 Next::Nothing => {
                     // A process that was killed may not have reported its last events.
                     self.followed.iter_mut().for_each(|one| one.is_dirty = true);
@@ -217,15 +269,20 @@ impl Reader {
     /// Reads the next page of one session.
     async fn read(&mut self, index: usize) -> Result<(), StoreError> {
         let followed = &mut self.followed[index];
-        let is_changed = followed.changes.has_changed().unwrap_or(true);
-        if !followed.is_dirty && !is_changed {
+        if followed.changes.has_changed().unwrap_or(true) {
+            followed.note_changes();
+        }
+        if !followed.is_dirty {
             return Ok(());
         }
-        followed.changes.mark_unchanged();
         let Page { lines, has_more } = followed.feed.read(&self.env, followed.head).await?;
         followed.is_dirty = has_more;
         for line in lines {
-            self.followed[index].head = line.head;
+            let followed = &mut self.followed[index];
+            followed.head = line.head;
+            if let Some(path) = &line.replaces {
+                followed.previews.replace(path, line.head.seq);
+            }
             let frame = self.frame(&line);
             self.frames.push_back(frame);
         }

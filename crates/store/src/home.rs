@@ -45,6 +45,7 @@ impl Home {
             home.trash(),
             home.blobs(),
             home.heads(),
+            home.previews(),
             home.backups(),
             home.checkpoints(),
             home.snapshots(),
@@ -91,6 +92,11 @@ impl Home {
     /// The database of one session.
     pub fn journal(&self, session: SessionId) -> PathBuf {
         self.session_folder(session).join("journal.db")
+    }
+
+    /// What running answers say so far.
+    pub fn previews(&self) -> PathBuf {
+        self.root.join("previews")
     }
 
     /// The marks of the sessions in the trash.

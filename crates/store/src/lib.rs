@@ -10,6 +10,7 @@ mod checkpoint_repair;
 pub mod disk;
 pub mod home;
 pub mod memory;
+mod preview_files;
 pub mod remote;
 mod seal_key;
 pub mod sqlite;

@@ -11,12 +11,13 @@ use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner, OwnerLock};
 use segno_core::ports::{Boxed, Clock};
+use segno_core::preview::Preview;
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::store::{
     Batch, Blobs, CachedState, Changed, Changes, Checkpoints, DiskSpace, Error, Examine, Filter,
-    Finding, Inbox, InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept,
-    Trash, TrashedSession, Watch,
+    Finding, Inbox, InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Previews, Reply,
+    Sessions, Swept, Trash, TrashedSession, Watch,
 };
 use segno_core::time::Timestamp;
 use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
@@ -29,6 +30,7 @@ pub struct Memory {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     changes: broadcast::Sender<SessionId>,
+    preview_changes: broadcast::Sender<SessionId>,
 }
 
 #[derive(Default)]
@@ -37,6 +39,7 @@ struct State {
     /// The bytes, and when they were last put.
     blobs: BTreeMap<Digest, (Vec<u8>, Timestamp)>,
     messages: u64,
+    previews: BTreeMap<SessionId, Preview>,
     checkpoints: BTreeMap<(SessionId, CheckpointId), Manifest>,
 }
 
@@ -69,6 +72,7 @@ impl Memory {
             clock,
             state: Mutex::default(),
             changes: broadcast::Sender::new(MAX_CHANGES),
+            preview_changes: broadcast::Sender::new(MAX_CHANGES),
         }
     }
 
@@ -398,6 +402,30 @@ impl Journal for Memory {
 impl Changes for Memory {
     fn watch(&self) -> Result<Box<dyn Watch>, Error> {
         Ok(Box::new(MemoryWatch(self.changes.subscribe())))
+    }
+}
+
+impl Previews for Memory {
+    fn put_preview(&self, session: SessionId, preview: Preview) -> Reply<'_, ()> {
+        self.state().previews.insert(session, preview);
+        let _ = self.preview_changes.send(session);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn preview(&self, session: SessionId) -> Reply<'_, Option<Preview>> {
+        let preview = self.state().previews.get(&session).cloned();
+        Box::pin(std::future::ready(Ok(preview)))
+    }
+
+    fn remove_preview(&self, session: SessionId) -> Reply<'_, ()> {
+        if self.state().previews.remove(&session).is_some() {
+            let _ = self.preview_changes.send(session);
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn watch_previews(&self) -> Result<Box<dyn Watch>, Error> {
+        Ok(Box::new(MemoryWatch(self.preview_changes.subscribe())))
     }
 }
 

@@ -12,6 +12,7 @@ use segno_core::error::{Diagnose, Kind};
 use segno_core::id::{Name, SessionId};
 use segno_core::journal::{Head, Run, Seq, StopMode, StopRequested};
 use segno_core::ports::Clock as _;
+use segno_core::preview::{Preview, StepPreview};
 use segno_core::session::Status;
 use segno_core::step::Path;
 use segno_core::store::{
@@ -53,6 +54,7 @@ macro_rules! conformance {
             latest_folded_state_is_stored,
             blobs_are_stored_by_content,
             watch_reports_what_changes,
+            previews_are_replaced_and_removed,
             discarded_session_is_hidden_and_fenced,
             discarded_session_can_be_restored,
             changed_session_is_not_discarded,
@@ -542,6 +544,37 @@ pub async fn watch_reports_what_changes(store: &dyn Store, _: Clock) {
     assert_eq!(seen, [one.session, two.session].into());
     store.discard(one.session, None).await.unwrap();
     assert!(changed(&mut *watch).await.contains(&one.session));
+}
+
+/// A preview is replaced as a whole, and its watch reports that and nothing else.
+pub async fn previews_are_replaced_and_removed(store: &dyn Store, _: Clock) {
+    let mut journal = JournalBuilder::new(1);
+    let session = journal.session;
+    store.create(journal.create("one")).await.unwrap();
+    let preview = |text: &str| Preview {
+        v: Preview::VERSION,
+        run: Run(1),
+        steps: vec![StepPreview {
+            path: Path::root("steps").join(0),
+            attempt: 1,
+            since: Seq(2),
+            text: text.to_owned(),
+        }],
+    };
+    store.remove_preview(session).await.unwrap();
+    assert_eq!(store.preview(session).await.unwrap(), None);
+    let mut watch = store.watch_previews().unwrap();
+    let mut journals = store.watch().unwrap();
+    assert!(watch.changed().now_or_never().is_none());
+    for text in ["one\n", "one\ntwo\n", "1\n"] {
+        store.put_preview(session, preview(text)).await.unwrap();
+        assert_eq!(watch.changed().await, Changed::Sessions([session].into()));
+        assert_eq!(store.preview(session).await.unwrap(), Some(preview(text)));
+    }
+    store.remove_preview(session).await.unwrap();
+    assert_eq!(watch.changed().await, Changed::Sessions([session].into()));
+    assert_eq!(store.preview(session).await.unwrap(), None);
+    assert!(journals.changed().now_or_never().is_none());
 }
 
 /// The answer of a step can be read without reading the whole journal.

@@ -110,6 +110,7 @@ pub(super) struct AgentListener {
     queue: event_queue::Sender<Report>,
     observer: Arc<dyn Observer>,
     path: Path,
+    attempt: u32,
     context_watch: Mutex<ContextWatch>,
     context_limits: ContextLimits,
     /// Notified when the context is nearly full while the program waits for its model.
@@ -240,7 +241,9 @@ impl Listener for AgentListener {
             AgentEvent::Context(usage) => self.set_context_usage(*usage),
             AgentEvent::Item(entry) => {
                 self.track_calls(entry);
-                user_texts(entry).for_each(|text| self.observer.text(&format!("{text}\n")));
+                let (path, attempt) = (&self.path, self.attempt);
+                let show = |text: &str| self.observer.text(path, attempt, &format!("{text}\n"));
+                user_texts(entry).for_each(show);
             }
             _ => {}
         }
@@ -293,6 +296,7 @@ impl Runner {
             queue,
             observer: Arc::clone(&self.observer),
             path: step.path.clone(),
+            attempt: open.attempt,
             context_watch: Mutex::default(),
             context_limits: self.policy.context_limits,
             full: Notify::new(),
@@ -410,6 +414,7 @@ mod tests {
             queue: event_queue::channel().0,
             observer: Arc::new(NoObserver),
             path: Path::root("steps"),
+            attempt: 1,
             context_watch: Mutex::default(),
             context_limits: ContextLimits::default(),
             full: Notify::new(),

@@ -349,6 +349,7 @@ impl Runner {
         let listener = UsageListener {
             usage: Mutex::default(),
             observer: &*self.observer,
+            step: (&step.path, attempt),
         };
         let system = step.system_prompt(true);
         let key = Digest::of_fields(&[
@@ -551,6 +552,8 @@ pub(crate) fn priced(price: Option<Price>, usage: Usage) -> Usage {
 struct UsageListener<'a> {
     usage: Mutex<Usage>,
     observer: &'a dyn Observer,
+    /// The step and the attempt.
+    step: (&'a Path, u32),
 }
 
 impl Listener for UsageListener<'_> {
@@ -559,7 +562,7 @@ impl Listener for UsageListener<'_> {
             agent::Event::Usage(usage) => {
                 *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
             }
-            agent::Event::Text(piece) => self.observer.text(piece),
+            agent::Event::Text(piece) => self.observer.text(self.step.0, self.step.1, piece),
             _ => {}
         }
     }

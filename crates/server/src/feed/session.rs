@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use segno_core::id::SessionId;
 use segno_core::journal::{Head, JournalEvent};
+use segno_core::preview::{Preview, replaced_step};
+use segno_core::step::Path;
 use segno_core::store::Error as StoreError;
 use segno_core::time::Timestamp;
-use segno_engine::Env;
+use segno_engine::{Env, lease};
 use segno_sessions::json;
 use tokio::sync::{Mutex, watch};
 
 /// How many events are read at once.
 const PAGE: usize = 64;
 /// How long a page may be used without a report that the journal grew: a process that was killed may
-/// not have reported its last events.
+/// not have reported its last events. The same holds for a preview, whose run may have been killed.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// An event as it is sent.
@@ -28,6 +30,15 @@ pub(super) struct Line {
     pub(super) at: Timestamp,
     /// The event as JSON.
     pub(super) body: Arc<str>,
+    /// The step whose preview it replaces.
+    pub(super) replaces: Option<Path>,
+}
+
+/// How many changes were reported.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Changes {
+    pub(super) journal: u64,
+    pub(super) previews: u64,
 }
 
 /// What a reader gets.
@@ -39,9 +50,18 @@ pub(super) struct Page {
 
 /// A session that streams follow.
 pub(super) struct SessionFeed {
-    session: SessionId,
-    changes: watch::Sender<u64>,
+    pub(super) session: SessionId,
+    changes: watch::Sender<Changes>,
     newest: Mutex<Option<Newest>>,
+    preview: Mutex<Option<NewestPreview>>,
+}
+
+/// The preview that was read last.
+struct NewestPreview {
+    /// How many changes had been reported before it was read.
+    changes: u64,
+    read_at: Duration,
+    preview: Option<Arc<Preview>>,
 }
 
 /// The page that was read last.
@@ -76,10 +96,11 @@ impl SessionFeed {
             session,
             changes: watch::Sender::default(),
             newest: Mutex::default(),
+            preview: Mutex::default(),
         }
     }
 
-    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<Changes> {
         self.changes.subscribe()
     }
 
@@ -89,15 +110,48 @@ impl SessionFeed {
 
     /// Reports that the journal may have grown.
     pub(super) fn bump(&self) {
-        let next = |changes: &mut u64| *changes = changes.wrapping_add(1);
+        let next = |changes: &mut Changes| changes.journal = changes.journal.wrapping_add(1);
         self.changes.send_modify(next);
+    }
+
+    /// Reports that the preview may have changed.
+    pub(super) fn bump_preview(&self) {
+        let next = |changes: &mut Changes| changes.previews = changes.previews.wrapping_add(1);
+        self.changes.send_modify(next);
+    }
+
+    /// The preview of the run that is active, read once for all readers.
+    pub(super) async fn preview(&self, env: &Env) -> Option<Arc<Preview>> {
+        let mut newest = self.preview.lock().await;
+        let (changes, now) = (self.changes.borrow().previews, env.clock.elapsed());
+        if let Some(known) = &*newest
+            && known.changes == changes
+            && now.saturating_sub(known.read_at) < FRESH
+        {
+            return known.preview.clone();
+        }
+        let preview = self.read_preview(env).await.map(Arc::new);
+        *newest = Some(NewestPreview {
+            changes,
+            read_at: now,
+            preview: preview.clone(),
+        });
+        preview
+    }
+
+    async fn read_preview(&self, env: &Env) -> Option<Preview> {
+        let preview = env.store.preview(self.session).await.ok()??;
+        // A killed run may have left it.
+        let lease = env.store.lease(self.session).await.ok()?;
+        let is_active = lease.run == preview.run && lease::verdict(env, &lease).is_held();
+        is_active.then_some(preview)
     }
 
     /// The next events after `head`.
     pub(super) async fn read(&self, env: &Env, head: Head) -> Result<Page, StoreError> {
         let mut newest = self.newest.lock().await;
         // Before the journal is read: a change in between makes the next reader read again.
-        let (changes, now) = (*self.changes.borrow(), env.clock.elapsed());
+        let (changes, now) = (self.changes.borrow().journal, env.clock.elapsed());
         if let Some(known) = &*newest
             && known.changes == changes
             && now.saturating_sub(known.read_at) < FRESH
@@ -113,6 +167,7 @@ impl SessionFeed {
                 hash: event.hash,
             },
             at: event.at,
+            replaces: replaced_step(&event.event).cloned(),
             body: json::entry(self.session, &event).to_string().into(),
         };
         let lines: Vec<Line> = events.into_iter().map(line).collect();
@@ -146,6 +201,7 @@ mod tests {
             head: head(seq),
             at: Timestamp(0),
             body: "{}".into(),
+            replaces: None,
         };
         Newest {
             changes: 0,

@@ -209,6 +209,7 @@ pub(super) fn home(home: &Home) -> Vec<Finding> {
         "config.toml",
         "hooks",
         "notices",
+        "previews",
         "server",
         "spool",
         "watch.lock",

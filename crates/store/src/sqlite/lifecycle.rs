@@ -275,6 +275,7 @@ impl Sqlite {
         }
         // The marker is removed first: a marker without its session would mean that the session was
         // lost. The mark is removed last: until then, destroying can be repeated.
+        self.previews.remove(session).map_err(failed)?;
         self.ack_markers.remove(session).map_err(failed)?;
         self.remove_folder(session).map_err(failed)?;
         trash_mark::remove(&self.home, session).map_err(failed)

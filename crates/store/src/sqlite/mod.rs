@@ -40,12 +40,13 @@ use segno_core::id::{CheckpointId, Name, SessionId};
 use segno_core::journal::{Head, JournalEvent, Record, Run, Seq};
 use segno_core::lease::{Lease, Owner};
 use segno_core::ports::{Access, Clock};
+use segno_core::preview::Preview;
 use segno_core::step::Path;
 use segno_core::store::Summary;
 use segno_core::store::{
     Batch, Blobs, CachedState, Changes, Checkpoints, DiskSpace, Error, Examine, Filter, Finding,
-    Inbox, InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Reply, Sessions, Swept, Trash,
-    TrashedSession, Watch,
+    Inbox, InboxMessage, Journal, LeaseUpdate, Leases, NewSession, Previews, Reply, Sessions,
+    Swept, Trash, TrashedSession, Watch,
 };
 use segno_core::time::Timestamp;
 
@@ -53,6 +54,7 @@ use crate::ack_marker::{AckMarker, AckMarkers, MarkerChange};
 use crate::blobs::BlobFolder;
 use crate::checkpoint_files::CheckpointFiles;
 use crate::home::{Home, io_error};
+use crate::preview_files::PreviewFiles;
 use changes::FolderWatch;
 use commit::Answer;
 use connection::BUSY_TIMEOUT;
@@ -83,6 +85,7 @@ pub struct Sqlite {
     blobs: BlobFolder,
     checkpoint_files: CheckpointFiles,
     ack_markers: AckMarkers,
+    previews: PreviewFiles,
     /// The last field, so that it is dropped after the databases are closed.
     restore_reserve: Mutex<Option<RestoreReserve>>,
 }
@@ -91,6 +94,7 @@ impl Sqlite {
     /// Opens the store of `home`, and migrates an older one first.
     pub fn open(home: Home, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let ack_markers = AckMarkers::new(&home);
+        let previews = PreviewFiles::new(&home);
         let locks = Arc::new(OwnerLocks::new(home.clone()));
         let store = Self {
             databases: SessionDbs::new(
@@ -105,6 +109,7 @@ impl Sqlite {
             blobs: BlobFolder::new(&home, Arc::clone(&clock)),
             checkpoint_files: CheckpointFiles::new(&home),
             ack_markers,
+            previews,
             clock,
             home,
             restore_reserve: Mutex::default(),
@@ -413,6 +418,44 @@ impl Changes for Sqlite {
                 reason: error.to_string(),
             }),
         }
+    }
+}
+
+impl Previews for Sqlite {
+    fn put_preview(&self, session: SessionId, preview: Preview) -> Reply<'_, ()> {
+        let previews = self.previews.clone();
+        Box::pin(async move {
+            previews
+                .put(session, &preview)
+                .map_err(|error| preview_error(&error))
+        })
+    }
+
+    fn preview(&self, session: SessionId) -> Reply<'_, Option<Preview>> {
+        let previews = self.previews.clone();
+        Box::pin(async move { Ok(previews.get(session)) })
+    }
+
+    fn remove_preview(&self, session: SessionId) -> Reply<'_, ()> {
+        let previews = self.previews.clone();
+        Box::pin(async move {
+            previews
+                .remove(session)
+                .map_err(|error| preview_error(&error))
+        })
+    }
+
+    fn watch_previews(&self) -> Result<Box<dyn Watch>, Error> {
+        let folder = self.home.previews();
+        let watch = FolderWatch::new(&[&folder]).map_err(|error| preview_error(&error))?;
+        Ok(Box::new(watch))
+    }
+}
+
+fn preview_error(error: &io::Error) -> Error {
+    Error::Unavailable {
+        place: "the previews".to_owned(),
+        reason: error.to_string(),
     }
 }
 

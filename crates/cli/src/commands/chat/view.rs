@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use segno_core::id::SessionId;
 use segno_core::journal::{Ending, Event, JournalEvent};
 use segno_core::state::State;
+use segno_core::step::Path;
 use segno_core::usage::Usage;
 use segno_engine::{Env, Observer};
 use segno_secrets::redact::Redactor;
@@ -99,7 +100,7 @@ impl Observer for View {
         }
     }
 
-    fn text(&self, piece: &str) {
+    fn text(&self, _: &Path, _: u32, piece: &str) {
         if self.verbosity == Verbosity::Notices {
             return;
         }

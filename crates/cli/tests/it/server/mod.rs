@@ -11,6 +11,7 @@ mod lifecycle;
 mod load;
 mod login;
 mod metrics;
+mod previews;
 mod qr;
 mod remote;
 mod routes;

@@ -207,7 +207,7 @@ impl Client<'_> {
                     self.take(&event);
                     *position = event.id;
                 }
-                Some(Streamed::Event(event)) if event.name == "stream" => {}
+                Some(Streamed::Event(event)) if matches!(&*event.name, "stream" | "preview") => {}
                 Some(Streamed::Event(event)) => {
                     let what = format!("a stream ended with {}", event.data);
                     self.report.violations.push(Violation::Damage(what));
