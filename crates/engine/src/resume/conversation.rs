@@ -28,6 +28,15 @@ pub struct Past {
     pub conversations: Vec<NativeConversation>,
 }
 
+impl Past {
+    /// Whether others have followed the program's conversation `native`, which this step has not
+    /// opened again.
+    fn is_followed(&self, native: Option<&str>, is_open_again: bool) -> bool {
+        let newest = self.conversations.last().map(|newest| newest.id.as_str());
+        !is_open_again && native.is_some() && newest != native
+    }
+}
+
 /// The conversation of a step that was started before.
 pub(crate) struct PriorConversation {
     /// All entries, oldest first.
@@ -93,13 +102,8 @@ impl PriorConversation {
         if let Some(before) = before {
             entries.splice(0..0, before.entries.iter().cloned());
         }
-        // The program's conversation may be one of an earlier exchange, which others have followed.
-        let is_newest = |before: &Past| {
-            let newest = before.conversations.last().map(|newest| newest.id.as_str());
-            native.is_none() || newest == native
-        };
-        let since_chat = before.filter(|before| !reached && !is_newest(before));
-        let left = since_chat
+        let left = before
+            .filter(|before| before.is_followed(native, reached))
             .map(|before| before.own)
             .or(left.map(|left| past + left));
         Ok(Self {
@@ -158,8 +162,10 @@ pub(crate) fn user_entry(text: &str) -> ConversationItem {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use segno_core::cli_agent::CliAgentKind;
     use segno_core::conversation::{Answer, AssistantPart, Outcome};
     use segno_core::tool::ToolCall;
+    use segno_core::usage::Usage;
     use serde_json::Value;
 
     use super::*;
@@ -171,6 +177,31 @@ pub(crate) mod tests {
             parts: vec![part],
             usage: None,
         })
+    }
+
+    #[test]
+    fn only_an_earlier_conversation_is_followed() {
+        let conversation = |id: &str| NativeConversation {
+            program: CliAgentKind::Codex,
+            id: id.to_owned(),
+            folder: "/w".to_owned(),
+            home: None,
+            context: None,
+            strategies: Vec::new(),
+            spoke: true,
+            cost: None,
+            counted: Usage::default(),
+            reported_at: None,
+            opened: Seq(3),
+        };
+        let past = Past {
+            conversations: vec![conversation("older"), conversation("newest")],
+            ..Past::default()
+        };
+        assert!(past.is_followed(Some("older"), false));
+        assert!(!past.is_followed(Some("older"), true));
+        assert!(!past.is_followed(Some("newest"), false));
+        assert!(!past.is_followed(None, false));
     }
 
     pub(crate) fn text(text: &str) -> ConversationItem {

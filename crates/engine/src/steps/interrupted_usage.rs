@@ -114,9 +114,8 @@ impl Runner {
             .earlier
             .finished
             .turns(&step.path, revision, step.input_digest());
-        let is_open = |seq: &&Seq| native.reported_at.is_none_or(|at| **seq > at);
-        for seq in turns.iter().filter(is_open) {
-            let event = self.env.store.event(self.id.session, *seq).await?.event;
+        for seq in since_report(turns, native.reported_at) {
+            let event = self.env.store.event(self.id.session, seq).await?.event;
             if let Event::AgentMessages(event) = event {
                 let items = journal::load_text(&self.env, &event.items).await?;
                 let items: Vec<ConversationItem> = serde_json::from_str(&items).unwrap_or_default();
@@ -129,9 +128,23 @@ impl Runner {
     }
 }
 
+/// The events after the agent's newest report.
+fn since_report(turns: &[Seq], reported_at: Option<Seq>) -> impl Iterator<Item = Seq> {
+    let is_open = move |seq: &Seq| reported_at.is_none_or(|at| *seq > at);
+    turns.iter().copied().filter(is_open)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_events_after_the_newest_report_count() {
+        let turns = [Seq(2), Seq(4), Seq(6)];
+        let since = |at: Option<Seq>| since_report(&turns, at).collect::<Vec<_>>();
+        assert_eq!(since(Some(Seq(4))), [Seq(6)]);
+        assert_eq!(since(None), turns);
+    }
 
     fn tokens(input: u64, output: u64) -> Tokens {
         Tokens {

@@ -232,4 +232,7 @@ pattern: {type: chain, config: {steps: [{agent: broken, input: Do it}, {agent: h
         prompt.contains("interrupted") && prompt.contains("Be quick."),
         "{prompt}"
     );
+    // The message has the resume context, the system prompt does not.
+    let contexts = prompt.matches("----- begin context ").count();
+    assert_eq!(contexts, 1, "{prompt}");
 }

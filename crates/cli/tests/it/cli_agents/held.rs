@@ -76,6 +76,8 @@ fn conversation_open_elsewhere_is_refused() {
         assert_eq!(step(&fixture)["open_in"][0]["pid"], pid, "{agent:?}");
         let words = ["[R0124]", &format!("open in process {pid}"), "--take-over"];
         fixture.segno(&["resume", "task"]).refused(21, &words);
+        let native = ["resume", "task", "--strategy", "native"];
+        fixture.segno(&native).refused(21, &words);
         assert_eq!(asked(&fixture), 2, "no second agent asked: {agent:?}");
         let opened = fixture.opened();
         assert_eq!(opened.len(), 1, "{agent:?} {opened:?}");

@@ -213,11 +213,13 @@ fn a_used_up_budget_ends_the_run_instead_of_a_wait() {
 
 #[test]
 fn repeated_limits_of_concurrent_steps_give_a_tip() {
-    for (max_parallel, branches, given) in [(4, 4, true), (2, 2, true), (1, 4, false)] {
+    for (max_parallel, branches, attempts, given) in
+        [(4, 4, 1, true), (2, 2, 2, true), (1, 4, 1, false)]
+    {
         let sandbox = sandbox();
         sandbox.write(
             "answers.yaml",
-            "default: {text: fine, delay_ms: 20, fail: {kind: rate_limited, message: slow down, attempts: 4, retry_after_ms: 25}}\n",
+            &format!("default: {{text: fine, delay_ms: 20, fail: {{kind: rate_limited, message: slow down, attempts: {attempts}, retry_after_ms: 25}}}}\n"),
         );
         let branch = |id: &str| format!("{{id: {id}, steps: [{{agent: a, input: x}}]}}");
         let branches = ["a", "b", "c", "d"].map(branch)[..branches].join(", ");
