@@ -436,10 +436,10 @@ mod tests {
         fn event(&self, _: SessionId, _: &JournalEvent) {}
 
         fn notice(&self, text: &str) {
-            self.text(text);
+            self.0.lock().unwrap().push(text.to_owned());
         }
 
-        fn text(&self, text: &str) {
+        fn text(&self, _: &Path, _: u32, text: &str) {
             self.0.lock().unwrap().push(text.to_owned());
         }
     }
