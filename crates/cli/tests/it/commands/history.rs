@@ -33,7 +33,7 @@ fn status_shows_running_and_waiting_sessions() {
     1 session can be resumed: `segno resume NAME`
     ");
     let lines = sandbox.segno(&["status", "--json"]).expect_success().json();
-    insta::assert_snapshot!(keys(&lines[0]), @"chat contexts created_at events kind name notes owner pattern run session session_kind session_number spec_digest status steps_finished suspended updated_at usage v workspace");
+    insta::assert_snapshot!(keys(&lines[0]), @"chat contexts created_at events kind name notes owner pattern run session session_kind session_number spec_digest status steps_finished suspended unknown_steps updated_at usage v workspace");
     assert_eq!(keys(&lines[0]["owner"]), "host pid since stopped until");
     assert!(lines[1]["owner"].is_null());
     live.kill();
