@@ -127,7 +127,7 @@ fn a_session_is_shown_with_its_steps() {
     ");
     let shown = super::shown(&sandbox, "stuck");
     insta::assert_snapshot!(keys(&shown), @"agent_state artifacts chat conversations created_at error events forked_from kind name notes output owner pattern refused_tools run session session_kind session_number spec_digest spec_path status steps steps_finished stopped suspended updated_at usage usage_by_agent v variables workspace");
-    insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path reported seq status tool_calls usage");
+    insta::assert_snapshot!(keys(&shown["steps"][2]), @"agent attempts elapsed_ms error model_turns path reported resolve said seq status tool_calls usage");
 }
 
 #[test]
